@@ -1,0 +1,1 @@
+"""Records as objects: numpy views over stored columns, encode, decode, queries."""

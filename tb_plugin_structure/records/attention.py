@@ -1,0 +1,133 @@
+"""Attention records as objects: overviews of all heads, and full resolution of chosen ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tb_plugin_structure.records import blobs
+from tb_plugin_structure.records.schema import ATTENTION_STATISTICS, FORMAT_VERSION
+from tb_plugin_structure.records.strings import StringPool, Strings
+from tb_plugin_structure.records.table import Array, Table, encode_table
+from tb_plugin_structure.v1 import attention_pb2, columns_pb2
+
+
+class AttentionOverview:
+    """Statistics and overview planes of every head of a model at one step."""
+
+    def __init__(
+        self,
+        header: attention_pb2.AttentionOverviewHeader,
+        statistics: Table,
+        maximum: bytes,
+        mass: bytes,
+        stored: Sequence[bytes],
+    ) -> None:
+        self.header = header
+        self.statistics = statistics
+        self._planes = {"maximum": np.frombuffer(maximum, np.uint8), "mass": np.frombuffer(mass, np.uint8)}
+        self._stored = list(stored)
+
+    @classmethod
+    def build(
+        cls,
+        header: attention_pb2.AttentionOverviewHeader,
+        statistics: Mapping[str, Any],
+        maximum: bytes,
+        mass: bytes,
+    ) -> AttentionOverview:
+        """Encode; `statistics` are columns as in ``records.schema.ATTENTION_STATISTICS``."""
+        header.format_version = FORMAT_VERSION
+        header.minimum_reader_version = 1
+        pool = StringPool()
+        table = encode_table("statistics", ATTENTION_STATISTICS, statistics, pool)
+        del header.parts[:]
+        stored: list[bytes] = [b""]
+        blobs.add_part(header.parts, stored, "statistics", table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
+        blobs.add_part(header.parts, stored, "maximum", maximum, columns_pb2.PART_FORMAT_RAW)
+        blobs.add_part(header.parts, stored, "mass", mass, columns_pb2.PART_FORMAT_RAW)
+        stored[0] = header.SerializeToString(deterministic=True)
+        return cls(header, Table.from_proto(table, Strings(pool.to_proto())), maximum, mass, stored)
+
+    def encode(self) -> list[bytes]:
+        """The blobs of the event: header, then compressed parts."""
+        return self._stored
+
+    @classmethod
+    def decode(cls, stored: Sequence[bytes]) -> AttentionOverview:
+        """Read a record. Raises :class:`~tb_plugin_structure.records.blobs.RecordError` when it is damaged."""
+        header = decode_overview_header(stored)
+        try:
+            table = Table.from_proto(
+                columns_pb2.Table.FromString(blobs.part_bytes(header.parts, stored, "statistics")),
+                Strings(StringPool().to_proto()),
+                ATTENTION_STATISTICS,
+            )
+            maximum = blobs.part_bytes(header.parts, stored, "maximum")
+            mass = blobs.part_bytes(header.parts, stored, "mass")
+            for layer in header.layers:
+                if layer.not_captured:
+                    continue
+                end = layer.overview_offset + layer.heads * layer.overview_rows * layer.overview_columns
+                if end > min(len(maximum), len(mass)) or layer.first_head_row + layer.heads > table.rows:
+                    raise ValueError(f"layer {layer.module_path!r} lies outside the stored planes")
+            return cls(header, table, maximum, mass, stored)
+        except blobs.RecordError:
+            raise
+        except Exception as error:
+            raise blobs.RecordError(f"the attention record of {header.model!r} is damaged: {error}") from error
+
+    def plane(self, layer: int, head: int, kind: str = "maximum") -> Array:
+        """One overview plane as float32 [rows, columns]; `kind` is "maximum" or "mass"."""
+        record = self.header.layers[layer]
+        cells = record.overview_rows * record.overview_columns
+        begin = record.overview_offset + head * cells
+        codes = self._planes[kind][begin : begin + cells].astype(np.float32) / 255.0
+        scale = self.statistics[f"{kind}_scale"][record.first_head_row + head]
+        return (codes * codes * scale).reshape(record.overview_rows, record.overview_columns)
+
+
+def decode_overview_header(stored: Sequence[bytes]) -> attention_pb2.AttentionOverviewHeader:
+    """Read only the header of an overview."""
+    if not stored:
+        raise blobs.RecordError("the attention record is empty")
+    try:
+        header = attention_pb2.AttentionOverviewHeader.FromString(stored[0])
+    except Exception as error:
+        raise blobs.RecordError(f"the header of an attention record is damaged: {error}") from error
+    blobs.check_version("attention record", header.minimum_reader_version)
+    return header
+
+
+def encode_detail(header: attention_pb2.AttentionDetailHeader, heads: Sequence[bytes]) -> list[bytes]:
+    """The blobs of a detail event; `heads` are compressed matrices in the order of the header's details."""
+    header.format_version = FORMAT_VERSION
+    header.minimum_reader_version = 1
+    return [header.SerializeToString(deterministic=True), *heads]
+
+
+def encode_matrix(matrix: Array) -> bytes:
+    """One head in the codec MATRIX_F16: `matrix` is [queries, keys]; the error is at most 2.5e-4."""
+    return blobs.compress(np.ascontiguousarray(matrix, "<f2").tobytes(), level=1)
+
+
+def decode_detail_header(stored: Sequence[bytes]) -> attention_pb2.AttentionDetailHeader:
+    if not stored:
+        raise blobs.RecordError("the attention record is empty")
+    try:
+        header = attention_pb2.AttentionDetailHeader.FromString(stored[0])
+    except Exception as error:
+        raise blobs.RecordError(f"the header of an attention record is damaged: {error}") from error
+    blobs.check_version("attention record", header.minimum_reader_version)
+    return header
+
+
+def decode_matrix(detail: attention_pb2.AttentionDetail, blob: bytes) -> Array:
+    """One head as float32 [queries, keys]."""
+    cells = detail.query_length * detail.key_length
+    data = blobs.decompress(blob, 2 * cells)
+    if len(data) != 2 * cells:
+        raise blobs.RecordError(f"the stored attention of {detail.module_path!r} is damaged")
+    return np.frombuffer(data, "<f2").astype(np.float32).reshape(detail.query_length, detail.key_length)

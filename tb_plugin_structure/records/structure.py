@@ -1,0 +1,338 @@
+"""A structure record as an object: what one model executed in one pass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tb_plugin_structure.records import blobs
+from tb_plugin_structure.records.schema import FORMAT_VERSION, ORIGINS, STRUCTURE_TABLES
+from tb_plugin_structure.records.strings import StringPool, Strings
+from tb_plugin_structure.records.table import Array, Table, encode_table
+from tb_plugin_structure.v1 import columns_pb2, structure_pb2
+
+
+class Structure:
+    """What one model executed. Tables as in :mod:`tb_plugin_structure.records.schema`.
+
+    Rows of one table refer to rows of another by number. ``modules`` row 0 and ``module_calls`` row 0 are the model.
+    """
+
+    def __init__(
+        self,
+        header: structure_pb2.StructureHeader,
+        tables: Mapping[str, Table],
+        config: Any = None,
+        stored: Sequence[bytes] | None = None,
+    ) -> None:
+        self.header = header
+        self.config = config
+        self.modules = tables["modules"]
+        self.parameters = tables["parameters"]
+        self.module_calls = tables["module_calls"]
+        self.operators = tables["operators"]
+        self.kernels = tables["kernels"]
+        self.tensors = tables["tensors"]
+        self._stored = list(stored) if stored is not None else None
+
+    # ---- encode, decode
+
+    @classmethod
+    def build(
+        cls,
+        header: structure_pb2.StructureHeader,
+        columns: Mapping[str, Mapping[str, Any]],
+        config: Any = None,
+    ) -> Structure:
+        """Encode columns (table name -> column name -> values, see :func:`encode_table`) and complete the header:
+        versions, counts, structure hash and parts."""
+        pool = StringPool()
+        encoded = {name: encode_table(name, fields, columns[name], pool) for name, fields in STRUCTURE_TABLES.items()}
+        header.format_version = FORMAT_VERSION
+        header.minimum_reader_version = 1
+        for name in ("modules", "module_calls", "operators", "kernels"):
+            setattr(header.totals, name, encoded[name].rows)
+        strings = pool.to_proto()
+        reader = Strings(strings)
+        tables = {name: Table.from_proto(table, reader) for name, table in encoded.items()}
+        structure = cls(header, tables, config)
+        header.structure_hash = structure._hash()
+        del header.parts[:]
+        stored: list[bytes] = [b""]
+        blobs.add_part(header.parts, stored, "strings", strings.SerializeToString(), columns_pb2.PART_FORMAT_STRINGS)
+        for name, table in encoded.items():
+            blobs.add_part(header.parts, stored, name, table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
+        if config is not None:
+            text = json.dumps(config, sort_keys=True, default=str, ensure_ascii=False)
+            blobs.add_part(
+                header.parts, stored, "config", text.encode("utf-8", "replace"), columns_pb2.PART_FORMAT_JSON
+            )
+        stored[0] = header.SerializeToString(deterministic=True)
+        structure._stored = stored
+        return structure
+
+    def encode(self) -> list[bytes]:
+        """The blobs of the event: header, then compressed parts."""
+        assert self._stored is not None, "a Structure is made by build() or decode()"
+        return self._stored
+
+    @classmethod
+    def decode(cls, stored: Sequence[bytes]) -> Structure:
+        """Read a record. Raises :class:`~tb_plugin_structure.records.blobs.RecordError` when it is damaged."""
+        header = decode_header(stored)
+        try:
+            proto = columns_pb2.StringPool.FromString(blobs.part_bytes(header.parts, stored, "strings"))
+            strings = Strings(proto)
+            tables = {
+                name: Table.from_proto(
+                    columns_pb2.Table.FromString(blobs.part_bytes(header.parts, stored, name)), strings, fields
+                )
+                for name, fields in STRUCTURE_TABLES.items()
+            }
+            config = None
+            if any(part.name == "config" for part in header.parts):
+                config = json.loads(blobs.part_bytes(header.parts, stored, "config"))
+            structure = cls(header, tables, config, stored)
+            structure._check()
+            return structure
+        except blobs.RecordError:
+            raise
+        except Exception as error:  # protobuf's DecodeError, JSON and length errors: all mean one thing to a user
+            raise blobs.RecordError(f"the structure record of {header.model!r} is damaged: {error}") from error
+
+    def _check(self) -> None:
+        """References between tables point to rows that exist, and trees have no cycles."""
+        sizes = {name: getattr(self, name).rows for name in STRUCTURE_TABLES}
+        references = (
+            ("modules", "parameters", "parameters"),
+            ("module_calls", "module", "modules"),
+            ("module_calls", "inputs", "tensors"),
+            ("module_calls", "outputs", "tensors"),
+            ("operators", "call", "module_calls"),
+            ("operators", "inputs", "tensors"),
+            ("operators", "outputs", "tensors"),
+            ("kernels", "operator", "operators"),
+            ("kernels", "inputs", "tensors"),
+            ("kernels", "also_reads", "tensors"),
+            ("kernels", "outputs", "tensors"),
+        )
+        for table, column, target in references:
+            values = getattr(self, table)[column]
+            if len(values) and int(values.max()) >= sizes[target]:
+                raise ValueError(f"{table}.{column} names a row beyond the {sizes[target]} of {target}")
+        for table in ("modules", "module_calls"):
+            parents = getattr(self, table)["parent"].astype(np.int64)
+            if len(parents) and ((parents >= np.arange(len(parents))).any() or (parents < -1).any()):
+                raise ValueError(f"{table}.parent does not form a tree")
+        for begin, end, table, target in (
+            ("operator_begin", "operator_end", "module_calls", "operators"),
+            ("kernel_begin", "kernel_end", "operators", "kernels"),
+        ):
+            low = getattr(self, table)[begin].astype(np.int64)
+            high = getattr(self, table)[end].astype(np.int64)
+            if len(low) and ((low > high).any() or int(high.max()) > sizes[target]):
+                raise ValueError(f"{table}.{begin} and {end} do not fit the {sizes[target]} rows of {target}")
+        producers = self.tensors["producer"]
+        if len(producers) and int(producers.max()) >= sizes["kernels"]:
+            raise ValueError("tensors.producer names a kernel that does not exist")
+        origins = self.tensors["origin"]
+        if len(origins) and int(origins.max()) >= len(ORIGINS):
+            raise ValueError("tensors.origin has a value that is not known")
+
+    def _hash(self) -> str:
+        """Digest over what ran: names, classes, attributes, calls, operators and shapes."""
+        digest = hashlib.sha256()
+        text = {
+            "modules": ("path", "class_name"),
+            "parameters": ("path", "dtype"),
+            "operators": ("name",),
+            "kernels": ("name",),
+            "tensors": ("dtype",),
+        }
+        texts = {
+            "modules": ("attribute_names", "attribute_values"),
+            "module_calls": ("input_names", "output_names"),
+            "operators": ("attribute_names", "attribute_values"),
+        }
+        numbers = {
+            "modules": ("parent",),
+            "parameters": ("shape",),
+            "module_calls": ("module", "parent", "inputs", "outputs"),
+            "operators": ("call", "inputs", "outputs"),
+            "kernels": ("inputs", "also_reads", "outputs"),
+            "tensors": ("shape", "producer"),
+        }
+        for name in STRUCTURE_TABLES:
+            table: Table = getattr(self, name)
+            for column in text.get(name, ()):
+                digest.update("\0".join(table.column_texts(column)).encode("utf-8", "replace"))
+            for column in texts.get(name, ()):
+                indices = table[column].tolist()
+                digest.update("\0".join(table._strings[index] for index in indices).encode("utf-8", "replace"))
+                digest.update(table.offsets(column).tobytes())
+            for column in numbers.get(name, ()):
+                digest.update(table[column].tobytes())
+        return digest.hexdigest()[:32]
+
+    # ---- queries
+
+    @property
+    def name(self) -> str:
+        """Name of the model as the user gave it."""
+        return self.header.model
+
+    @cached_property
+    def module_paths(self) -> list[str]:
+        return self.modules.column_texts("path")
+
+    @cached_property
+    def module_classes(self) -> list[str]:
+        return self.modules.column_texts("class_name")
+
+    @cached_property
+    def module_row(self) -> dict[str, int]:
+        """Module path, aliases included -> row of `modules`."""
+        rows = {path: row for row, path in enumerate(self.module_paths)}
+        for row in range(self.modules.rows):
+            for alias in self.modules.texts("aliases", row):
+                rows.setdefault(alias, row)
+        return rows
+
+    @cached_property
+    def call_children(self) -> list[list[int]]:
+        """For each module call, the calls made directly within it, in order."""
+        children: list[list[int]] = [[] for _ in range(self.module_calls.rows)]
+        for call, parent in enumerate(self.module_calls["parent"].tolist()):
+            if parent >= 0:
+                children[parent].append(call)
+        return children
+
+    @cached_property
+    def module_children(self) -> list[list[int]]:
+        """For each module, the modules registered on it."""
+        children: list[list[int]] = [[] for _ in range(self.modules.rows)]
+        for module, parent in enumerate(self.modules["parent"].tolist()):
+            if parent >= 0:
+                children[parent].append(module)
+        return children
+
+    @cached_property
+    def calls_of_module(self) -> dict[int, list[int]]:
+        """Row of `modules` -> its calls, in order; modules that never ran are absent."""
+        calls: dict[int, list[int]] = {}
+        for call, module in enumerate(self.module_calls["module"].tolist()):
+            calls.setdefault(module, []).append(call)
+        return calls
+
+    def call_path(self, call: int) -> str:
+        """Path of the module that was called."""
+        return self.module_paths[int(self.module_calls["module"][call])]
+
+    def call_class(self, call: int) -> str:
+        return self.module_classes[int(self.module_calls["module"][call])]
+
+    def attributes(self, module: int) -> dict[str, str]:
+        """Constructor-like attributes of a module, as text."""
+        return dict(
+            zip(
+                self.modules.texts("attribute_names", module),
+                self.modules.texts("attribute_values", module),
+                strict=True,
+            )
+        )
+
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        return tuple(self.tensors.list("shape", tensor).tolist())
+
+    def output_shapes(self, call: int) -> list[tuple[str, tuple[int, ...]]]:
+        """(element name, shape) of each tensor that a module call returned."""
+        return [
+            (name, self.shape(tensor))
+            for name, tensor in zip(
+                self.module_calls.texts("output_names", call),
+                self.module_calls.list("outputs", call).tolist(),
+                strict=True,
+            )
+        ]
+
+    @cached_property
+    def parameter_elements(self) -> Array:
+        """Elements of each parameter or buffer."""
+        counts = np.ones(self.parameters.rows, np.int64)
+        for row, shape in enumerate(self.parameters.column_lists("shape")):
+            counts[row] = int(np.prod(shape, dtype=np.int64)) if shape else 1
+        return counts
+
+    def module_parameters(self, module: int) -> set[int]:
+        """Rows of the parameters and buffers at or below a module; a tied tensor once."""
+        return self._module_parameters[module]
+
+    @cached_property
+    def _module_parameters(self) -> list[set[int]]:
+        found: list[set[int]] = [set(row) for row in self.modules.column_lists("parameters")]
+        parents = self.modules["parent"].tolist()
+        for module in range(len(found) - 1, 0, -1):
+            if parents[module] >= 0:
+                found[parents[module]] |= found[module]
+        return found
+
+    def parameter_count(self, module: int) -> int:
+        """Elements of the parameters at or below a module, tied ones once, buffers excluded."""
+        is_buffer = self.parameters["is_buffer"]
+        return sum(int(self.parameter_elements[row]) for row in self.module_parameters(module) if not is_buffer[row])
+
+    def call_macs(self, call: int) -> float:
+        """Multiply-accumulates within a module call, its children included; NaN when none has a formula."""
+        return self._operator_sum("macs", call)
+
+    def call_activation_bytes(self, call: int) -> float:
+        """Bytes of new values made within a module call, its children included."""
+        return self._operator_sum("activation_bytes", call)
+
+    def _operator_sum(self, column: str, call: int) -> float:
+        begin, end = int(self.module_calls["operator_begin"][call]), int(self.module_calls["operator_end"][call])
+        values = self.operators[column][begin:end]
+        if len(values) == 0:
+            return 0.0
+        known = values[~np.isnan(values)]
+        return float(known.sum()) if len(known) else float("nan")
+
+    @cached_property
+    def operator_edges(self) -> Array:
+        """Data flow between operators: an array [edges, 3] of (from operator, to operator, tensor).
+
+        Values without a producing kernel (inputs, parameters, constants) give no edge.
+        """
+        producer = self.tensors["producer"]
+        kernel_operator = self.kernels["operator"]
+        offsets = self.operators.offsets("inputs").astype(np.int64)
+        readers = np.repeat(np.arange(self.operators.rows, dtype=np.int64), np.diff(offsets))
+        tensors = self.operators["inputs"].astype(np.int64)
+        kernels = producer[tensors].astype(np.int64)
+        made = kernels >= 0
+        writers = kernel_operator[kernels[made]].astype(np.int64)
+        return np.stack([writers, readers[made], tensors[made]], axis=1)
+
+    def __repr__(self) -> str:
+        totals = self.header.totals
+        return (
+            f"Structure({self.header.model!r}, {self.header.model_class}: {totals.modules:,} modules, "
+            f"{totals.module_calls:,} calls, {totals.operators:,} operators, {totals.parameters:,} parameters)"
+        )
+
+
+def decode_header(stored: Sequence[bytes]) -> structure_pb2.StructureHeader:
+    """Read only the header of a record."""
+    if not stored:
+        raise blobs.RecordError("the structure record is empty")
+    try:
+        header = structure_pb2.StructureHeader.FromString(stored[0])
+    except Exception as error:
+        raise blobs.RecordError(f"the header of a structure record is damaged: {error}") from error
+    blobs.check_version("structure", header.minimum_reader_version)
+    return header

@@ -1,0 +1,191 @@
+"""Tables of columns: numpy arrays over the stored bytes, without copying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tb_plugin_structure.records.schema import NUMPY_TYPES, Field
+from tb_plugin_structure.records.strings import StringPool, Strings
+from tb_plugin_structure.v1 import columns_pb2
+
+Array = npt.NDArray[Any]
+
+_TYPE_NUMBERS = {name: columns_pb2.ValueType.Value(f"VALUE_TYPE_{name.upper()}") for name in NUMPY_TYPES}
+_TYPE_NAMES = {number: name for name, number in _TYPE_NUMBERS.items()}
+
+
+class Table:
+    """Rows and columns of one table.
+
+    >>> table["macs"]                   # a plain column: an array of `rows` values
+    >>> table.list("inputs", 3)         # a list column: the array of row 3
+    >>> table.text("name", 3)           # a string column
+    >>> table.texts("aliases", 3)       # a list column of strings
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rows: int,
+        values: Mapping[str, Array],
+        offsets: Mapping[str, Array],
+        strings: Strings,
+    ) -> None:
+        self.name = name
+        self.rows = rows
+        self._values = dict(values)
+        self._offsets = dict(offsets)
+        self._strings = strings
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __contains__(self, column: str) -> bool:
+        return column in self._values
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._values)
+
+    def __getitem__(self, column: str) -> Array:
+        """The stored values of a column (string columns: indices into the pool)."""
+        try:
+            return self._values[column]
+        except KeyError:
+            raise KeyError(f"table {self.name!r} has no column {column!r}; it has {', '.join(self._values)}") from None
+
+    def offsets(self, column: str) -> Array:
+        """Positions of the lists of a list column: row r is [offsets[r], offsets[r + 1])."""
+        return self._offsets[column]
+
+    def list(self, column: str, row: int) -> Array:
+        offsets = self._offsets[column]
+        return self._values[column][offsets[row] : offsets[row + 1]]
+
+    def text(self, column: str, row: int) -> str:
+        return self._strings[self[column][row]]
+
+    def texts(self, column: str, row: int) -> list[str]:
+        return [self._strings[index] for index in self.list(column, row)]
+
+    def column_texts(self, column: str) -> list[str]:
+        """All strings of a plain string column."""
+        strings = self._strings
+        return [strings[index] for index in self[column].tolist()]
+
+    def column_lists(self, column: str) -> list[list[Any]]:
+        """All lists of a list column as Python lists (string columns: the indices)."""
+        values, offsets = self[column].tolist(), self._offsets[column].tolist()
+        return [values[begin:end] for begin, end in zip(offsets, offsets[1:], strict=False)]
+
+    @classmethod
+    def from_proto(cls, proto: columns_pb2.Table, strings: Strings, fields: Sequence[Field] | None = None) -> Table:
+        """Decode; `fields` are the columns that must be there.
+
+        Raises ValueError when columns disagree in length, an offset points outside, or a string index is unknown.
+        """
+        values: dict[str, Array] = {}
+        offsets: dict[str, Array] = {}
+        rows = int(proto.rows)
+        for column in proto.columns:
+            where = f"column {column.name!r} of table {proto.name!r}"
+            kind = _TYPE_NAMES.get(column.type)
+            if kind is None:
+                continue  # a type of a newer writer; the header's minimum reader version guards what matters
+            dtype = np.dtype(NUMPY_TYPES[kind])
+            if len(column.values) % dtype.itemsize:
+                raise ValueError(f"{where} is damaged: {len(column.values)} bytes of {dtype.itemsize}-byte values")
+            array = np.frombuffer(column.values, dtype)
+            if column.offsets:
+                if len(column.offsets) != 4 * (rows + 1):
+                    raise ValueError(f"{where} is damaged: {len(column.offsets)} bytes of offsets for {rows} rows")
+                ends = np.frombuffer(column.offsets, "<u4")
+                if ends[0] != 0 or int(ends[-1]) != len(array) or (np.diff(ends.astype(np.int64)) < 0).any():
+                    raise ValueError(f"{where} is damaged: its offsets do not fit its {len(array)} values")
+                offsets[column.name] = ends
+            elif len(array) != rows:
+                raise ValueError(f"{where} is damaged: {len(array)} values for {rows} rows")
+            if kind == "string" and len(array) and int(array.max()) >= len(strings):
+                raise ValueError(f"{where} is damaged: it names a string that is not in the pool")
+            values[column.name] = array
+        table = cls(proto.name, rows, values, offsets, strings)
+        for field in fields or ():
+            if field.name not in values or (field.name in offsets) != field.is_list:
+                raise ValueError(
+                    f"table {proto.name!r} is damaged: column {field.name!r} is missing or of another kind"
+                )
+        return table
+
+
+def encode_table(
+    name: str,
+    fields: Sequence[Field],
+    columns: Mapping[str, Any],
+    strings: StringPool,
+) -> columns_pb2.Table:
+    """Encode one table.
+
+    Args:
+        name: Name of the table.
+        fields: Its declared columns, all of which must be given.
+        columns: Column name -> values, one a row. List columns: a sequence of sequences, or a pair
+            ``(values, offsets)`` of numpy arrays. String columns: str, interned into `strings`.
+        strings: The record's pool.
+
+    Raises:
+        ValueError: When a column is missing or its length differs from the others.
+    """
+    missing = [field.name for field in fields if field.name not in columns]
+    unknown = sorted(set(columns) - {field.name for field in fields})
+    if missing or unknown:
+        raise ValueError(f"table {name!r}: missing columns {missing}, undeclared columns {unknown}")
+    proto = columns_pb2.Table(name=name)
+    rows: int | None = None
+    for field in fields:
+        data = columns[field.name]
+        dtype = np.dtype(NUMPY_TYPES[field.type])
+        offsets: Array | None = None
+        if field.is_list:
+            if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], np.ndarray):
+                flat: Any = data[0]
+                offsets = data[1].astype("<u4")
+                length = len(offsets) - 1
+            else:
+                flat = [value for row in data for value in row]
+                offsets = np.zeros(len(data) + 1, "<u4")
+                np.cumsum(np.fromiter((len(row) for row in data), np.int64, len(data)), out=offsets[1:])
+                length = len(data)
+        else:
+            flat = data
+            length = len(data)
+        if field.type == "string" and not isinstance(flat, np.ndarray):
+            intern = strings.intern
+            flat = [intern(value) for value in flat]
+        if rows is None:
+            rows = length
+        elif rows != length:
+            raise ValueError(f"table {name!r}: column {field.name!r} has {length} rows, expected {rows}")
+        proto.columns.append(
+            columns_pb2.Column(
+                name=field.name,
+                type=_TYPE_NUMBERS[field.type],
+                values=np.asarray(flat, dtype).tobytes(),
+                offsets=b"" if offsets is None else offsets.tobytes(),
+            )
+        )
+    proto.rows = rows or 0
+    return proto
+
+
+def columns_from_rows(fields: Sequence[Field], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Turn row tuples, in the order of `fields`, into columns."""
+    columns: dict[str, list[Any]] = {field.name: [] for field in fields}
+    appends = [column.append for column in columns.values()]
+    for row in rows:
+        for append, value in zip(appends, row, strict=True):
+            append(value)
+    return columns

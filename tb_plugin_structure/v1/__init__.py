@@ -1,0 +1,1 @@
+"""Python generated from proto/ by `make proto`. Never edited by hand."""
