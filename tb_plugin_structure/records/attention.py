@@ -86,7 +86,8 @@ class AttentionOverview:
         begin = record.overview_offset + head * cells
         codes = self._planes[kind][begin : begin + cells].astype(np.float32) / 255.0
         scale = self.statistics[f"{kind}_scale"][record.first_head_row + head]
-        return (codes * codes * scale).reshape(record.overview_rows, record.overview_columns)
+        plane: Array = codes * codes * scale
+        return plane.reshape(record.overview_rows, record.overview_columns)
 
 
 def decode_overview_header(stored: Sequence[bytes]) -> attention_pb2.AttentionOverviewHeader:

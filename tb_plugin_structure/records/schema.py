@@ -47,9 +47,7 @@ MODULES: Final = (
     Field("parent", "i32", "row of the containing module; -1 for the model"),
     Field("attribute_names", "string", "constructor-like attributes, e.g. 'stride'", is_list=True),
     Field("attribute_values", "string", "their values as text, e.g. '(2, 2)'; same length", is_list=True),
-    Field(
-        "parameters", "u32", "rows of the parameters registered directly on it (tied ones on each owner)", is_list=True
-    ),
+    Field("parameters", "u32", "rows of parameters registered on it (tied ones on each owner)", is_list=True),
     Field("training", "u8", "1 in training mode"),
     Field("calls", "u32", "how many times it was called in the pass"),
 )
@@ -99,7 +97,7 @@ OPERATORS: Final = (
     Field(
         "source",
         "string",
-        "'file:line', the file relative to the working directory or to its package; '' when not kept",
+        "'file:line', relative to the working directory or package; empty when not kept",
     ),
     Field("macs", "f64", "multiply-accumulates; NaN when a kernel that may multiply has no formula"),
     Field("activation_bytes", "f64", "bytes of new storage it made; views and in-place results count 0"),
@@ -110,9 +108,7 @@ KERNELS: Final = (
     Field("name", "string", "as the dispatcher names it: 'aten.addmm.default'"),
     Field("operator", "u32", "row of the operator it belongs to"),
     Field("inputs", "u32", "rows of `tensors`: its tensor arguments in order", is_list=True),
-    Field(
-        "also_reads", "u32", "further values that reach it through shared storage (writes through views)", is_list=True
-    ),
+    Field("also_reads", "u32", "values that reach it through shared storage (writes through views)", is_list=True),
     Field("outputs", "u32", "rows of `tensors`: its results; for an in-place kernel the new value", is_list=True),
     Field("arguments", "string", "JSON of all arguments; {'t': k} stands for the k-th tensor argument"),
     Field("macs", "f64", "multiply-accumulates; NaN when unknown"),
@@ -123,7 +119,7 @@ TENSORS: Final = (
     Field(
         "strides",
         "i64",
-        "elements between neighbours along each dimension; empty for tensors without strides",
+        "elements between neighbours along each dimension; empty without strides",
         is_list=True,
     ),
     Field("dtype", "string", "e.g. 'float32'"),
@@ -133,9 +129,7 @@ TENSORS: Final = (
     Field("origin", "u8", "where it comes from, see ORIGINS"),
     Field("producer", "i32", "row of the kernel that made it; -1 unless origin is 'kernel'"),
     Field("parameter", "i32", "row of the parameter or buffer it is; -1 otherwise"),
-    Field(
-        "name", "string", "argument name for inputs, path for parameters and buffers, 'model/path' for external ones"
-    ),
+    Field("name", "string", "argument for inputs, path for parameters and buffers, model and path for external"),
     Field("storage", "u32", "number of the storage it lies in; equal numbers share memory"),
     Field("storage_offset", "i64", "elements from the start of the storage"),
     Field("bytes", "i64", "bytes of its elements"),
@@ -159,9 +153,7 @@ ATTENTION_STATISTICS: Final = (
     Field("head", "u32", "query head number"),
     Field("entropy", "f32", "mean over rows of the entropy in nats"),
     Field("normalized_entropy", "f32", "mean over rows of entropy / log(visible keys); 0 peaked, 1 uniform"),
-    Field(
-        "distance", "f32", "mean over rows of sum_j p_ij |i - j|, in positions (key position scaled to the query axis)"
-    ),
+    Field("distance", "f32", "mean over rows of sum_j p_ij |i - j|; key positions scaled to the query axis"),
     Field("sink_mass", "f32", "mean probability on the first key"),
     Field("diagonal_mass", "f32", "mean probability on the own position; NaN when the map is not square"),
     Field("previous_mass", "f32", "mean probability on the position before; NaN when the map is not square"),

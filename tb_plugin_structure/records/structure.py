@@ -247,7 +247,7 @@ class Structure:
         )
 
     def shape(self, tensor: int) -> tuple[int, ...]:
-        return tuple(self.tensors.list("shape", tensor).tolist())
+        return tuple(self.tensors.values("shape", tensor).tolist())
 
     def output_shapes(self, call: int) -> list[tuple[str, tuple[int, ...]]]:
         """(element name, shape) of each tensor that a module call returned."""
@@ -255,7 +255,7 @@ class Structure:
             (name, self.shape(tensor))
             for name, tensor in zip(
                 self.module_calls.texts("output_names", call),
-                self.module_calls.list("outputs", call).tolist(),
+                self.module_calls.values("outputs", call).tolist(),
                 strict=True,
             )
         ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ class Table:
     """Rows and columns of one table.
 
     >>> table["macs"]                   # a plain column: an array of `rows` values
-    >>> table.list("inputs", 3)         # a list column: the array of row 3
+    >>> table.values("inputs", 3)         # a list column: the array of row 3
     >>> table.text("name", 3)           # a string column
     >>> table.texts("aliases", 3)       # a list column of strings
     """
@@ -62,7 +63,7 @@ class Table:
         """Positions of the lists of a list column: row r is [offsets[r], offsets[r + 1])."""
         return self._offsets[column]
 
-    def list(self, column: str, row: int) -> Array:
+    def values(self, column: str, row: int) -> Array:
         offsets = self._offsets[column]
         return self._values[column][offsets[row] : offsets[row + 1]]
 
@@ -70,7 +71,7 @@ class Table:
         return self._strings[self[column][row]]
 
     def texts(self, column: str, row: int) -> list[str]:
-        return [self._strings[index] for index in self.list(column, row)]
+        return [self._strings[index] for index in self.values(column, row)]
 
     def column_texts(self, column: str) -> list[str]:
         """All strings of a plain string column."""
@@ -80,7 +81,7 @@ class Table:
     def column_lists(self, column: str) -> list[list[Any]]:
         """All lists of a list column as Python lists (string columns: the indices)."""
         values, offsets = self[column].tolist(), self._offsets[column].tolist()
-        return [values[begin:end] for begin, end in zip(offsets, offsets[1:], strict=False)]
+        return [values[begin:end] for begin, end in pairwise(offsets)]
 
     @classmethod
     def from_proto(cls, proto: columns_pb2.Table, strings: Strings, fields: Sequence[Field] | None = None) -> Table:
@@ -172,7 +173,7 @@ def encode_table(
         proto.columns.append(
             columns_pb2.Column(
                 name=field.name,
-                type=_TYPE_NUMBERS[field.type],
+                type=cast(columns_pb2.ValueType, _TYPE_NUMBERS[field.type]),
                 values=np.asarray(flat, dtype).tobytes(),
                 offsets=b"" if offsets is None else offsets.tobytes(),
             )
