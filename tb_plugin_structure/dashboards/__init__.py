@@ -1,0 +1,1 @@
+"""The three tabs inside TensorBoard: routes parse, call records and analysis, respond. Never imports torch."""

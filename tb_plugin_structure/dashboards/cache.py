@@ -1,0 +1,57 @@
+"""A bounded cache that several request threads share."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+
+class BoundedCache:
+    """Least recently used values are dropped when the sum of their sizes passes `maximum_bytes`.
+
+    A value that two threads ask for at once is made once; the other waits for it.
+    """
+
+    def __init__(self, maximum_bytes: int) -> None:
+        self.maximum_bytes = maximum_bytes
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._making: dict[Hashable, threading.Lock] = {}
+        self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes
+
+    def get(self, key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
+        """The value of `key`; `make` returns (value, its size in bytes) when it is not there.
+
+        What `make` raises is raised, and nothing is kept.
+        """
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                value: Value = self._entries[key][0]
+                return value
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            with self._lock:
+                if key in self._entries:
+                    value = self._entries[key][0]
+                    return value
+            try:
+                value, size = make()
+            finally:
+                with self._lock:
+                    self._making.pop(key, None)
+            with self._lock:
+                self._entries[key] = (value, size)
+                self._bytes += size
+                while self._bytes > self.maximum_bytes and len(self._entries) > 1:
+                    _, (_, dropped) = self._entries.popitem(last=False)
+                    self._bytes -= dropped
+            return value

@@ -1,0 +1,147 @@
+"""Requests in, responses out: parameters with helpful errors, methods, and what may be cached."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tensorboard import errors, plugin_util
+from tensorboard.backend import http_util
+from werkzeug import wrappers
+
+from tb_plugin_structure.records.blobs import RecordError
+
+logger = logging.getLogger("tb_plugin_structure")
+
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+DAY = 86_400
+"""Seconds that an answer addressed by its hash may be kept by the browser."""
+
+_MAXIMUM_TEXT = 4_096
+_MAXIMUM_BODY = 1 << 20
+
+
+class Query:
+    """The parameters of one request. Every accessor raises InvalidArgumentError (400) with a sentence."""
+
+    def __init__(self, request: wrappers.Request) -> None:
+        self.request = request
+        self.context = plugin_util.context(request.environ)
+        self.experiment: str = plugin_util.experiment_id(request.environ)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        values = self.request.args.getlist(name)
+        if len(values) > 1:
+            raise errors.InvalidArgumentError(f"the parameter {name!r} is given {len(values)} times, expected once")
+        if not values:
+            if default is None:
+                raise errors.InvalidArgumentError(f"the parameter {name!r} is missing")
+            return default
+        if len(values[0]) > _MAXIMUM_TEXT:
+            raise errors.InvalidArgumentError(
+                f"the parameter {name!r} has {len(values[0]):,} characters, at most {_MAXIMUM_TEXT:,} are read"
+            )
+        return str(values[0])
+
+    def integer(self, name: str) -> int:
+        text = self.text(name)
+        try:
+            value = int(text)
+        except ValueError:
+            value = 1 << 63
+        if abs(value) >= 1 << 63:
+            raise errors.InvalidArgumentError(f"the parameter {name!r} is {text[:40]!r}, expected a whole number")
+        return value
+
+    def json(self, name: str) -> Any:
+        """A JSON object given as a parameter; an empty one when it is absent."""
+        values = self.request.args.getlist(name)
+        if not values:
+            return {}
+        if len(values) > 1:
+            raise errors.InvalidArgumentError(f"the parameter {name!r} is given {len(values)} times, expected once")
+        if len(values[0]) > _MAXIMUM_BODY:
+            raise errors.InvalidArgumentError(f"the parameter {name!r} is too long; send it as the body of a POST")
+        return parse_object(values[0], f"the parameter {name!r}")
+
+    def body(self) -> dict[str, Any]:
+        """The JSON object in the body of a POST."""
+        content_type = (self.request.headers.get("Content-Type") or "").split(";")[0].strip().lower()
+        if content_type != "application/json":
+            # Other content types can be sent by any page in the browser without asking (cross-site forms).
+            raise errors.InvalidArgumentError("a POST needs Content-Type: application/json")
+        length = self.request.content_length
+        if length is None or length > _MAXIMUM_BODY:
+            raise errors.InvalidArgumentError(f"the body of a POST needs a length of at most {_MAXIMUM_BODY:,} bytes")
+        return parse_object(self.request.get_data(), "the body")
+
+
+def parse_object(data: str | bytes, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise errors.InvalidArgumentError(f"{what} is not valid JSON") from None
+    if not isinstance(value, dict):
+        raise errors.InvalidArgumentError(f"{what} is a JSON {type(value).__name__}, expected an object")
+    return value
+
+
+Handler = Callable[[Query], wrappers.Response]
+
+
+def route(handler: Handler, methods: tuple[str, ...] = ("GET", "HEAD")) -> WsgiApp:
+    """A WSGI application that answers every request: what a user did wrong with a 4xx and a sentence."""
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        request = wrappers.Request(environ)
+        response: wrappers.Response
+        if request.method not in methods:
+            text = f"this address answers {' and '.join(methods)}, not {request.method[:20]}"
+            response = _say(request, text, 405, [("Allow", ", ".join(methods))])
+        else:
+            try:
+                response = handler(Query(request))
+            except RecordError as error:
+                response = _say(request, str(error), 422)
+            except errors.PublicError as error:
+                response = _say(request, str(error), error.http_code, error.headers)
+            except Exception as error:
+                if any(base.__name__ == "RpcError" for base in type(error).__mro__):
+                    response = _say(request, "TensorBoard's data server did not answer; try again in a moment", 503)
+                else:
+                    logger.exception("%s failed", request.path)
+                    response = _say(request, f"{type(error).__name__} while answering; the log has the details", 500)
+        return response(environ, start_response)
+
+    return application
+
+
+def _say(request: wrappers.Request, text: str, code: int, headers: Iterable[tuple[str, str]] = ()) -> wrappers.Response:
+    return http_util.Respond(request, text, "text/plain", code=code, headers=list(headers))
+
+
+def respond_json(query: Query, value: Any) -> wrappers.Response:
+    # Serialised here: http_util would turn NaN into the string "NaN"; we have none, and large lists are faster so.
+    return http_util.Respond(query.request, json.dumps(value, allow_nan=False), "application/json")
+
+
+def respond_bytes(query: Query, data: bytes, *, gzipped: bool, expires: int = 0) -> wrappers.Response:
+    return http_util.Respond(
+        query.request,
+        data,
+        "application/octet-stream",
+        content_encoding="gzip" if gzipped else None,
+        expires=expires,
+    )
+
+
+def respond_download(query: Query, text: str, content_type: str, name: str) -> wrappers.Response:
+    return http_util.Respond(
+        query.request,
+        text,
+        content_type,
+        headers=[("Content-Disposition", f'attachment; filename="{name}"')],
+    )

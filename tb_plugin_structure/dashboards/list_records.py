@@ -1,0 +1,110 @@
+"""``api/records``: everything that can be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from werkzeug import wrappers
+
+from tb_plugin_structure.dashboards.http import Query, respond_json
+from tb_plugin_structure.dashboards.store import RecordStore, StoredRecord
+from tb_plugin_structure.records import names
+from tb_plugin_structure.records.attention import decode_overview_header
+from tb_plugin_structure.records.blobs import RecordError, check_version
+from tb_plugin_structure.records.structure import decode_header
+from tb_plugin_structure.v1 import measurement_pb2, plan_pb2, structure_pb2
+
+
+def totals_dict(totals: structure_pb2.Totals) -> dict[str, float]:
+    return {field.name: getattr(totals, field.name) for field in totals.DESCRIPTOR.fields}
+
+
+def _structure_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    header = decode_header([header_blob])
+    error = f"{header.error.type}: {header.error.message}" if header.HasField("error") else None
+    return (
+        {"model": header.model, "variant": header.variant},
+        {
+            "structure_hash": header.structure_hash,
+            "model_class": header.model_class,
+            "training": header.provenance.training,
+            "error": error,
+            "totals": totals_dict(header.totals),
+        },
+    )
+
+
+def _attention_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    header = decode_overview_header([header_blob])
+    captured = [layer for layer in header.layers if not layer.not_captured]
+    return (
+        {"model": header.model, "example": header.example},
+        {"layers": len(captured), "heads": sum(layer.heads for layer in captured)},
+    )
+
+
+def _measurement_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    header = measurement_pb2.MeasurementHeader.FromString(header_blob)
+    check_version("measurement", header.minimum_reader_version)
+    return {"model": header.model}, {"structure_hash": header.structure_hash}
+
+
+def _plan_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    plan = plan_pb2.Plan.FromString(header_blob)
+    check_version("plan", plan.minimum_reader_version)
+    return {"teacher": plan.teacher, "student": plan.student}, {}
+
+
+Describe = Callable[[bytes], tuple[dict[str, Any], dict[str, Any]]]
+
+_KINDS: tuple[tuple[str, str, Describe], ...] = (
+    ("structures", names.STRUCTURE_PLUGIN, _structure_step),
+    ("attention", names.ATTENTION_OVERVIEW_PLUGIN, _attention_step),
+    ("measurements", names.MEASUREMENT_PLUGIN, _measurement_step),
+    ("plans", names.PLAN_PLUGIN, _plan_step),
+)
+
+
+def list_records(store: RecordStore, context: Any, experiment: str) -> dict[str, list[dict[str, Any]]]:
+    """The listing; a record that cannot be read is a problem of its own and hides no other."""
+    listing: dict[str, list[dict[str, Any]]] = {key: [] for key, _, _ in _KINDS}
+    problems = listing["problems"] = []
+    for key, plugin, describe in _KINDS:
+        series: dict[tuple[str, str], dict[str, Any]] = {}
+        for record in store.records(context, experiment, plugin):
+            try:
+                shared, step = describe(store.header(experiment, record))
+            except Exception as error:
+                problems.append(_problem(record, error))
+                continue
+            entry = series.get((record.run, record.tag))
+            if entry is None:
+                entry = series[record.run, record.tag] = {"run": record.run, "tag": record.tag, **shared, "steps": []}
+                if key == "structures":
+                    entry["kind"] = "outside" if record.tag.startswith("outside/") else "structure"
+            steps = entry["steps"]
+            described = {
+                "step": record.step,
+                "wall_time": record.wall_time,
+                "hash": store.hash(experiment, record),
+                **step,
+            }
+            if steps and steps[-1]["step"] == record.step:
+                steps[-1] = described  # written again after a resume: the last one counts
+            else:
+                steps.append(described)
+        listing[key] = [series[name] for name in sorted(series)]
+    return listing
+
+
+def _problem(record: StoredRecord, error: Exception) -> dict[str, Any]:
+    message = str(error) if isinstance(error, RecordError) else f"the record is damaged: {error}"
+    return {"run": record.run, "tag": record.tag, "step": record.step, "message": message[:500]}
+
+
+def handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
+    def handle(query: Query) -> wrappers.Response:
+        return respond_json(query, list_records(store, query.context, query.experiment))
+
+    return handle

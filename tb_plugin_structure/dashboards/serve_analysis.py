@@ -1,0 +1,126 @@
+"""``api/alignment`` and ``api/audit``: pure computations over two stored structures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tensorboard import errors
+from werkzeug import wrappers
+
+from tb_plugin_structure.dashboards.http import Query, respond_bytes, respond_download
+from tb_plugin_structure.dashboards.serve_parts import address_of
+from tb_plugin_structure.dashboards.store import Address, RecordStore
+from tb_plugin_structure.records.blobs import compress
+
+
+class Request(NamedTuple):
+    """What both routes take."""
+
+    teacher: Address
+    student: Address
+    policy: Any
+    pins: dict[str, Any]
+
+
+def parse_request(query: Query) -> Request:
+    if query.request.method == "POST":
+        body = query.body()
+        teacher, student = _body_address(body, "teacher"), _body_address(body, "student")
+        policy, policies, pins = body.get("policy", "copy"), body.get("policies", {}), body.get("pins", {})
+    else:
+        teacher, student = address_of(query, "t_"), address_of(query, "s_")
+        policy, policies, pins = query.text("policy", "copy"), query.json("policies"), query.json("pins")
+    if not isinstance(policy, str):
+        raise errors.InvalidArgumentError("'policy' must be the name of a policy")
+    _check_policies(policies)
+    _check_pins(pins)
+    return Request(teacher, student, {"": policy or "copy", **policies} if policies else policy or "copy", pins)
+
+
+def _body_address(body: dict[str, Any], side: str) -> Address:
+    value = body.get(side)
+    if not isinstance(value, dict):
+        raise errors.InvalidArgumentError(f"the body needs {side!r}: an object with run, tag and step")
+    run, tag, step, digest = value.get("run"), value.get("tag"), value.get("step"), value.get("hash", "")
+    if (
+        not isinstance(run, str)
+        or not isinstance(tag, str)
+        or not isinstance(step, int)
+        or not isinstance(digest, str)
+        or abs(step) >= 1 << 63
+    ):
+        raise errors.InvalidArgumentError(f"{side!r} needs run and tag as text and step as a whole number")
+    return Address(run, tag, step, digest)
+
+
+def _check_policies(policies: Any) -> None:
+    if not isinstance(policies, dict):
+        raise errors.InvalidArgumentError("'policies' must be an object: student stack path -> policy")
+    for stack, policy in policies.items():
+        indices = isinstance(policy, list) and all(isinstance(index, int) for index in policy)
+        if not isinstance(policy, str) and not indices:
+            raise errors.InvalidArgumentError(
+                f"the policy of stack {stack[:80]!r} must be a policy's name or a list of block indices"
+            )
+
+
+def _check_pins(pins: Any) -> None:
+    if not isinstance(pins, dict):
+        raise errors.InvalidArgumentError("'pins' must be an object: student path -> teacher path, list or null")
+    for path, target in pins.items():
+        paths = isinstance(target, list) and all(isinstance(item, str) for item in target)
+        if target is not None and not isinstance(target, str) and not paths:
+            raise errors.InvalidArgumentError(
+                f"the pin of {path[:80]!r} must be a teacher path, a list of teacher paths, or null"
+            )
+
+
+def _alignment(store: RecordStore, query: Query, request: Request) -> Any:
+    teacher, teacher_hash = store.structure(query.context, query.experiment, request.teacher)
+    student, student_hash = store.structure(query.context, query.experiment, request.student)
+    intent = json.dumps([request.policy, request.pins], sort_keys=True)
+
+    def make() -> tuple[Any, int]:
+        from tb_plugin_structure.analysis.alignment import align  # on first use: TensorBoard starts faster
+
+        try:
+            alignment = align(teacher=teacher, student=student, policy=request.policy, pins=request.pins)
+        except ValueError as error:  # a pin or policy that does not fit; the message lists what would
+            raise errors.InvalidArgumentError(str(error)) from error
+        return alignment, 600 * (teacher.module_calls.rows + student.module_calls.rows) + 100_000
+
+    return store.decoded.get(("alignment", query.experiment, teacher_hash, student_hash, intent), make)
+
+
+def alignment_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
+    def handle(query: Query) -> wrappers.Response:
+        alignment = _alignment(store, query, parse_request(query))
+        data = alignment.to_proto().SerializeToString()
+        return respond_bytes(query, compress(data, level=2), gzipped=True)
+
+    return handle
+
+
+_DOWNLOADS = {
+    "markdown": ("to_markdown", "text/plain", "audit.md"),
+    "csv": ("to_csv", "text/csv", "audit.csv"),
+    "json": ("to_json", "application/json", "audit.json"),
+}
+
+
+def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
+    def handle(query: Query) -> wrappers.Response:
+        format_ = query.text("format", "") if query.request.method != "POST" else ""
+        if format_ and format_ not in _DOWNLOADS:
+            raise errors.InvalidArgumentError(f"'format' is {format_[:40]!r}, expected one of {', '.join(_DOWNLOADS)}")
+        from tb_plugin_structure.analysis.audit import audit
+
+        report = audit(_alignment(store, query, parse_request(query)))
+        if format_:
+            method, content_type, name = _DOWNLOADS[format_]
+            return respond_download(query, getattr(report, method)(), content_type, name)
+        return respond_bytes(query, compress(report.to_proto().SerializeToString(), level=2), gzipped=True)
+
+    return handle

@@ -1,0 +1,60 @@
+"""``api/structure``, ``api/measurement``, ``api/attention/overview``: one part of a record, as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensorboard import errors
+from werkzeug import wrappers
+
+from tb_plugin_structure.dashboards.http import DAY, Query, respond_bytes
+from tb_plugin_structure.dashboards.store import Address, RecordStore
+from tb_plugin_structure.records import names
+from tb_plugin_structure.records.attention import decode_overview_header
+from tb_plugin_structure.records.blobs import RecordError
+from tb_plugin_structure.records.structure import decode_header
+from tb_plugin_structure.v1 import measurement_pb2
+
+_DECODE: dict[str, Callable[[bytes], Any]] = {
+    names.STRUCTURE_PLUGIN: lambda blob: decode_header([blob]),
+    names.MEASUREMENT_PLUGIN: measurement_pb2.MeasurementHeader.FromString,
+    names.ATTENTION_OVERVIEW_PLUGIN: lambda blob: decode_overview_header([blob]),
+}
+
+
+def address_of(query: Query, prefix: str = "") -> Address:
+    """The address in a query; `prefix` is "t_" or "s_" where a request names two records."""
+    return Address(
+        query.text(prefix + "run"),
+        query.text(prefix + "tag"),
+        query.integer(prefix + "step"),
+        query.text(prefix + "hash", ""),
+    )
+
+
+def handler(store: RecordStore, plugin: str) -> Callable[[Query], wrappers.Response]:
+    def handle(query: Query) -> wrappers.Response:
+        address = address_of(query)
+        name = query.text("part")
+        record = store.find(query.context, query.experiment, plugin, address)
+        expires = DAY if address.hash else 0
+        header_blob = store.header(query.experiment, record)
+        if name == "header":
+            return respond_bytes(query, header_blob, gzipped=False, expires=expires)
+        try:
+            header = _DECODE[plugin](header_blob)
+        except RecordError:
+            raise
+        except Exception as error:
+            raise RecordError(f"the record's header is damaged: {error}") from error
+        parts = [part.name for part in header.parts]
+        if name not in parts:
+            known = ", ".join(["header", *parts])
+            raise errors.NotFoundError(f"the record has no part {name[:80]!r}; it has {known}")
+        blob = record.blob(1 + parts.index(name))
+        if blob[:2] != b"\x1f\x8b":
+            raise RecordError(f"the part {name!r} of the record is damaged: it is not gzip data")
+        return respond_bytes(query, blob, gzipped=True, expires=expires)
+
+    return handle
