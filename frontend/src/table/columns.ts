@@ -1,0 +1,28 @@
+/** A column of a table whose rows are numbered 0 … rowCount − 1; the column knows how to read each row. */
+export interface TableColumn {
+  /** Stable name: used in addresses, filters and downloads. */
+  readonly id: string;
+  readonly label: string;
+  /** Longer explanation, shown on hover of the header. */
+  readonly title?: string;
+  /** Preferred width in CSS pixels. */
+  readonly width: number;
+  /** Share of the space that is left over; 0 keeps the width. */
+  readonly grow?: number;
+  readonly align?: "start" | "end";
+  readonly monospace?: boolean;
+  /** What a person reads in the cell; searched, filtered and copied. */
+  text(row: number): string;
+  /** Present for numeric columns: the value to sort and to compare in filters; NaN when unknown. */
+  number?(row: number): number;
+  /** What stands in this column of a group's heading; columns before the first of these hold the group's name. */
+  groupText?(group: number): string;
+  /** Draws the cell; the default writes `text(row)`. Must replace whatever the cell held before. */
+  render?(cell: HTMLElement, row: number): void;
+}
+
+/** How the rows are ordered; null is the order in which they came. */
+export interface SortOrder {
+  readonly column: string;
+  readonly descending: boolean;
+}
