@@ -1,0 +1,338 @@
+"""Writes structures, recorded steps and attention into event files.
+
+>>> with StructureWriter("runs/kd") as writer:
+...     writer.add_structure("teacher", teacher, (images,))
+...     for step, (images, labels) in enumerate(loader):
+...         with writer.record_step({"teacher": teacher, "student": student}, step=step, every=500):
+...             loss = kd_loss(teacher(images), student(images), labels)
+...             loss.backward()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+
+from tb_plugin_structure import event_file
+from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
+from tb_plugin_structure.capture.attention_budget import AttentionBudget
+from tb_plugin_structure.records import names
+from tb_plugin_structure.records.plan import Pins, build_plan
+from tb_plugin_structure.records.structure import Structure
+
+_OBSERVED = "What a model executed in one pass, recorded by tensorboard-plugin-structure."
+
+
+class StructureWriter:
+    """Records models into a TensorBoard log directory.
+
+    Args:
+        target: A log directory, or a ``torch.utils.tensorboard.SummaryWriter`` whose event file is then shared. A
+            directory that already holds event files is left alone and the sub-run ``structure`` of it is used.
+        ranks: "zero": in a distributed run only rank 0 writes. "all": every rank writes, each its own variant
+            ("rank1", ...), and needs a log directory of its own.
+        attention_bytes_per_snapshot: Budget of one step's attention of one model, in bytes.
+        attention_bytes_per_run: Budget of all attention that this writer writes, in bytes.
+        enabled: False makes every method do nothing.
+
+    Raises:
+        OSError: When the log directory cannot be written.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str] | Any,
+        *,
+        ranks: str = "zero",
+        attention_bytes_per_snapshot: int = 8 << 20,
+        attention_bytes_per_run: int = 256 << 20,
+        enabled: bool = True,
+    ) -> None:
+        if ranks not in ("zero", "all"):
+            raise ValueError(f"ranks is {ranks!r}, expected 'zero' or 'all'")
+        self._rank, self._world_size = _rank_and_world_size()
+        self._enabled = enabled and (self._rank == 0 or ranks == "all")
+        self._variant = f"rank{self._rank}" if ranks == "all" and self._world_size > 1 else ""
+        self._file: event_file.OwnEventFile | event_file.SharedEventFile | None = None
+        self._last_step: dict[str, int] = {}
+        self._hashes: dict[str, str] = {}
+        self._warned: set[str] = set()
+        self._budget = AttentionBudget(snapshot_bytes=attention_bytes_per_snapshot, run_bytes=attention_bytes_per_run)
+        if not self._enabled:
+            return
+        if isinstance(target, (str, os.PathLike)):
+            event_file.check_writable(os.fspath(target))
+            self._file = event_file.OwnEventFile(target)
+        elif hasattr(target, "file_writer") or hasattr(target, "_get_file_writer"):
+            self._file = event_file.SharedEventFile(target)
+        else:
+            raise TypeError(
+                f"StructureWriter got {type(target).__name__}, expected a log directory or a "
+                "torch.utils.tensorboard.SummaryWriter"
+            )
+
+    @property
+    def logdir(self) -> str:
+        """The directory that the events go to; empty when this writer is disabled."""
+        return self._file.logdir if self._file is not None else ""
+
+    # ---- what a user records
+
+    def add_structure(
+        self,
+        name: str,
+        model: nn.Module,
+        args: Sequence[Any] | torch.Tensor = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        config: Any = None,
+        variant: str = "",
+        step: int = 0,
+        **options: Any,
+    ) -> Structure | None:
+        """Run one forward pass of `model` and write what it executed.
+
+        Args:
+            name: Name of the model in the tabs, e.g. "teacher".
+            model: The model, as it is: its mode, device, hooks and gradients stay untouched.
+            args: Positional inputs of the forward pass; a single tensor stands for one input.
+            kwargs: Keyword inputs.
+            config: The model's configuration (an object with ``to_dict`` or any dict), kept and compared.
+            variant: A further structure of the same model, e.g. "eval" or "rank1".
+            step: Training step. A structure that is equal to the last one written is not written again.
+            options: As in :func:`tb_plugin_structure.capture`, e.g. ``fake=True``.
+
+        Returns:
+            The record, or None when this writer is disabled.
+
+        Raises:
+            CaptureFailed: When the forward pass raised. The record up to the failing operator is written
+                all the same, and is the error's ``structure``.
+        """
+        if not self._enabled:
+            return None
+        if isinstance(args, torch.Tensor):
+            args = (args,)
+        try:
+            structure = capture(
+                model,
+                tuple(args),
+                dict(kwargs or {}),
+                name=name,
+                variant=variant or self._variant,
+                config=_plain_config(config),
+                **options,
+            )
+        except CaptureFailed as error:
+            if error.structure is not None:
+                self._write_structure(error.structure, step)
+                self.flush()
+            raise
+        self._write_structure(structure, step)
+        self.flush()
+        return structure
+
+    @contextlib.contextmanager
+    def record_step(
+        self,
+        models: Mapping[str, nn.Module],
+        *,
+        step: int,
+        optimizer: torch.optim.Optimizer | None = None,
+        every: int = 1,
+        structure: bool = True,
+        attention: AttentionOptions | bool = True,
+        tokens: Mapping[str, Any] | None = None,
+        region: str = "step",
+        **options: Any,
+    ) -> Iterator[Any]:
+        """Observe your own training step: forward passes of several models, the loss, the backward pass.
+
+        Nothing is run a second time and nothing is changed. On steps that are not multiples of `every` the region
+        does nothing at all.
+
+        Args:
+            models: Name -> model, e.g. ``{"teacher": teacher, "student": student}``.
+            step: Training step.
+            optimizer: Looked at for what it trains (a teacher's parameters in it are a finding of the audit).
+            every: Record each step that is a multiple of this.
+            structure: Write structures, when they changed, and what ran between the models.
+            attention: Record attention maps; options, or True for the defaults.
+            tokens: Model name -> labels of its positions (a list of strings).
+            region: Name under which what ran between the models is written.
+            options: As in :func:`tb_plugin_structure.observe`.
+
+        Yields:
+            The observation, or None on steps that are not recorded.
+        """
+        if not self._enabled or every < 1 or step % every:
+            yield None
+            return
+        wanted = self._attention_options(attention, step)
+        observed = observe(
+            models,
+            attention=wanted,
+            tokens=tokens,
+            optimizer=optimizer,
+            variant=self._variant,
+            **options,
+        )
+        try:
+            with observed as observation:
+                yield observation
+        finally:
+            # Also when the step raised: what ran until then is what one wants to see.
+            with self._harmless("recording a step"):
+                self._write_observation(observed, step, region, structure)
+
+    @contextlib.contextmanager
+    def record_attention(
+        self,
+        models: Mapping[str, nn.Module],
+        *,
+        step: int,
+        every: int = 1,
+        tokens: Mapping[str, Any] | None = None,
+        options: AttentionOptions | None = None,
+    ) -> Iterator[Any]:
+        """:meth:`record_step` with attention alone."""
+        with self.record_step(
+            models, step=step, every=every, structure=False, attention=options or True, tokens=tokens
+        ) as observation:
+            yield observation
+
+    def add_plan(
+        self,
+        teacher: str,
+        student: str,
+        *,
+        pins: Pins | None = None,
+        policy: str = "",
+        stack_policies: Mapping[str, str] | None = None,
+        step: int = 0,
+    ) -> None:
+        """Write which student parts are meant to learn from which teacher parts; the tabs then start from it.
+
+        Args:
+            teacher: Name of the teacher's structure.
+            student: Name of the student's structure.
+            pins: Student path -> teacher path, several teacher paths, or None for "no counterpart".
+            policy: Policy for stacks of equal blocks.
+            stack_policies: Policies of single stacks, by the student's stack path.
+            step: Training step from which the plan holds.
+        """
+        plan = build_plan(teacher, student, pins=pins, policy=policy, stack_policies=stack_policies)
+        self._write(names.PLAN_PLUGIN, names.plan_tag(teacher, student), [plan.SerializeToString()], step)
+        self.flush()
+
+    def flush(self) -> None:
+        """Put everything written so far on disk."""
+        if self._file is not None:
+            with self._harmless("writing to the event file"):
+                self._file.flush()
+
+    def close(self) -> None:
+        """Flush and close. A shared SummaryWriter stays open."""
+        if self._file is not None:
+            with self._harmless("closing the event file"):
+                self._file.close()
+
+    def __enter__(self) -> StructureWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- writing
+
+    def _attention_options(self, attention: AttentionOptions | bool, step: int) -> AttentionOptions | None:
+        if attention is False or not self._budget.wants(step):
+            return None
+        return AttentionOptions() if attention is True else attention
+
+    def _write_observation(self, observed: Any, step: int, region: str, structure: bool) -> None:
+        if structure:
+            for recorded in observed.structures.values():
+                self._write_structure(recorded, step, quiet=True)
+            if observed.outside is not None and observed.outside.operators.rows:
+                self._write_structure(observed.outside, step, tag=names.outside_tag(region), quiet=True)
+            for model, measurement in observed.measurements.items():
+                self._write(
+                    names.MEASUREMENT_PLUGIN, names.measurement_tag(model), measurement.encode(), step, quiet=True
+                )
+        for model, attention in observed.attention.items():
+            overview, details = self._budget.admit(step, attention)
+            if overview is None:
+                continue
+            header = overview.header
+            self._write(
+                names.ATTENTION_OVERVIEW_PLUGIN,
+                names.attention_overview_tag(model, header.example),
+                overview.encode(),
+                step,
+                quiet=True,
+            )
+            for path, blobs in details.items():
+                self._write(
+                    names.ATTENTION_DETAIL_PLUGIN, names.attention_detail_tag(model, path), blobs, step, quiet=True
+                )
+
+    def _write_structure(self, structure: Structure, step: int, *, tag: str = "", quiet: bool = False) -> None:
+        header = structure.header
+        tag = tag or names.structure_tag(header.model, header.variant)
+        fingerprint = f"{header.structure_hash} {header.error.SerializeToString()!r}"
+        if self._hashes.get(tag) == fingerprint:
+            return
+        if self._write(names.STRUCTURE_PLUGIN, tag, structure.encode(), step, quiet=quiet):
+            self._hashes[tag] = fingerprint
+
+    def _write(self, plugin: str, tag: str, blobs: Sequence[bytes], step: int, *, quiet: bool = False) -> bool:
+        """One event. Steps of a tag must ascend: the readers disagree about everything else."""
+        if self._file is None:
+            return False
+        last = self._last_step.get(tag)
+        if last is not None and step <= last:
+            text = f"{tag!r} was already written at step {last}; a further record needs a later step, not {step}"
+            if not quiet:
+                raise ValueError(text)
+            self._warn("steps", f"{text}. It is left out.")
+            return False
+        with self._harmless("writing to the event file"):
+            self._file.add_event(event_file.record_event(plugin, tag, blobs, step, _OBSERVED))
+            self._last_step[tag] = step
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def _harmless(self, doing: str) -> Iterator[None]:
+        """A full disk, a lost permission or a fault of ours must not end a training run: warn once and go on."""
+        try:
+            yield
+        except Exception as error:
+            self._warn(doing, f"{doing} failed and is left out ({type(error).__name__}: {error}); training goes on")
+
+    def _warn(self, topic: str, text: str) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            warnings.warn(f"tb_plugin_structure: {text}", stacklevel=3)
+
+
+def _rank_and_world_size() -> tuple[int, int]:
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def _plain_config(config: Any) -> Any:
+    to_dict = getattr(config, "to_dict", None)
+    return to_dict() if callable(to_dict) else config
