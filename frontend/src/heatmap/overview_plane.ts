@@ -1,0 +1,52 @@
+import type { Matrix } from "./rasterize";
+
+/**
+ * One head's overview as stored: a byte a cell, where byte c stands for `scale · (c / 255)²`. The square keeps small
+ * probabilities apart.
+ */
+export interface OverviewPlane {
+  readonly bytes: Uint8Array;
+  readonly rows: number;
+  readonly columns: number;
+  readonly scale: number;
+}
+
+export function planeValue(plane: OverviewPlane, cell: number): number {
+  return plane.scale * ((plane.bytes[cell] ?? 0) / 255) ** 2;
+}
+
+/** The value that each byte of a plane stands for. */
+export function byteValues(scale: number): Float32Array {
+  return Float32Array.from({ length: 256 }, (_, byte) => scale * (byte / 255) ** 2);
+}
+
+export function decodePlane(plane: OverviewPlane): Matrix {
+  const table = byteValues(plane.scale);
+  const values = Float32Array.from(plane.bytes, (byte) => table[byte] ?? 0);
+  return { values, rows: plane.rows, columns: plane.columns };
+}
+
+/** Cell by cell `a − b`, on a grid of the first one's size; of several cells of `b` the nearest counts. */
+export function difference(a: Matrix, b: Matrix): Matrix {
+  const values = new Float32Array(a.rows * a.columns);
+  for (let row = 0; row < a.rows; row++) {
+    const other = Math.min(b.rows - 1, Math.floor(((row + 0.5) * b.rows) / a.rows));
+    for (let column = 0; column < a.columns; column++) {
+      const otherColumn = Math.min(b.columns - 1, Math.floor(((column + 0.5) * b.columns) / a.columns));
+      const cell = row * a.columns + column;
+      values[cell] =
+        (a.values[cell] ?? Number.NaN) - (b.values[other * b.columns + otherColumn] ?? Number.NaN);
+    }
+  }
+  return { values, rows: a.rows, columns: a.columns };
+}
+
+/** The largest distance from zero; 0 for an empty matrix. NaN is passed over. */
+export function extent(matrix: Matrix): number {
+  let largest = 0;
+  for (let cell = 0; cell < matrix.values.length; cell++) {
+    const size = Math.abs(matrix.values[cell] ?? 0);
+    if (size > largest) largest = size;
+  }
+  return largest;
+}

@@ -1,0 +1,81 @@
+import type { ColorMap } from "./color_maps";
+
+/** Pixels of an image in memory order; `width` pixels a line. */
+export interface Pixels {
+  readonly data: Uint32Array;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** A rectangle: of pixels in the image, or of cells (rows and columns) in a matrix. Ends are exclusive. */
+export interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Row-major values, `columns` a row. */
+export interface Matrix {
+  readonly values: ArrayLike<number>;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+export function createPixels(width: number, height: number): Pixels {
+  return { data: new Uint32Array(width * height), width, height };
+}
+
+/**
+ * Draws the cells `window` of a matrix into the pixels `box`. Where several cells fall onto a pixel it shows the one
+ * farthest from zero: a peak is never averaged away. Cells whose colour index is negative (NaN) stay transparent.
+ *
+ * @param colorIndex value → entry of `colors`; must not decrease with the distance from zero
+ */
+export function rasterize(
+  pixels: Pixels,
+  box: Box,
+  matrix: Matrix,
+  window: Box,
+  colorIndex: (value: number) => number,
+  colors: ColorMap,
+): void {
+  const { values, columns } = matrix;
+  const firstColumn = cellEdges(window.x, window.width, box.width, columns);
+  const firstRow = cellEdges(window.y, window.height, box.height, matrix.rows);
+  for (let y = 0; y < box.height; y++) {
+    const line = (box.y + y) * pixels.width + box.x;
+    const rowBegin = firstRow[2 * y] ?? 0;
+    const rowEnd = firstRow[2 * y + 1] ?? 0;
+    for (let x = 0; x < box.width; x++) {
+      const columnBegin = firstColumn[2 * x] ?? 0;
+      const columnEnd = firstColumn[2 * x + 1] ?? 0;
+      let extreme = Number.NaN;
+      for (let row = rowBegin; row < rowEnd; row++) {
+        for (let column = columnBegin; column < columnEnd; column++) {
+          const value = values[row * columns + column] ?? Number.NaN;
+          if (Number.isNaN(extreme) || Math.abs(value) > Math.abs(extreme)) extreme = value;
+        }
+      }
+      const index = colorIndex(extreme);
+      pixels.data[line + x] = index < 0 ? 0 : (colors[index] ?? 0);
+    }
+  }
+}
+
+/**
+ * The cells behind each pixel of one axis, as pairs begin, end: at least one cell a pixel. The window may begin and
+ * end inside a cell.
+ */
+export function cellEdges(begin: number, length: number, pixelCount: number, cellCount: number): Uint32Array {
+  const edges = new Uint32Array(2 * pixelCount);
+  for (let pixel = 0; pixel < pixelCount; pixel++) {
+    const from = Math.floor(begin + (pixel * length) / pixelCount + 1e-9);
+    const to = Math.ceil(begin + ((pixel + 1) * length) / pixelCount - 1e-9);
+    // While cells are larger than pixels a pixel on an edge belongs to the cell where it begins.
+    const end = length < pixelCount ? from + 1 : to;
+    edges[2 * pixel] = Math.max(0, Math.min(cellCount - 1, from));
+    edges[2 * pixel + 1] = Math.max(0, Math.min(cellCount, Math.max(end, from + 1)));
+  }
+  return edges;
+}
