@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 
 TABS = ("structure_graph_diff", "structure_shape_audit", "structure_attention")
+RUNS = ("resnet", "bert", "digits")
 SECONDS_TO_START = 120.0
 
 
@@ -24,8 +25,8 @@ def record(logdir: Path) -> None:
     import distill_digits
     import log_pairs
 
-    if logdir.exists():
-        shutil.rmtree(logdir)
+    for run in RUNS:
+        shutil.rmtree(logdir / run, ignore_errors=True)
     print("Recording ResNet-50 and ResNet-18, then BERT-base and DistilBERT, on the meta device", flush=True)
     log_pairs.log_resnets(logdir / "resnet")
     log_pairs.log_berts(logdir / "bert")
@@ -83,7 +84,7 @@ def wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: Path)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--logdir", type=Path, default=Path("runs/demo"), help="emptied, then written to")
+    parser.add_argument("--logdir", type=Path, default=Path("runs/demo"), help="its runs of the last demo are replaced")
     parser.add_argument("--port", type=int, default=6006, help="the next free one from here is taken")
     parser.add_argument("--serve-only", action="store_true", help="show what an earlier run recorded")
     arguments = parser.parse_args()

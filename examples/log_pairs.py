@@ -27,7 +27,7 @@ def log_resnets(logdir: Path) -> None:
 
 
 def log_berts(logdir: Path) -> None:
-    """BERT-base as teacher of DistilBERT, 128 tokens. Built from their default configurations, nothing is downloaded."""
+    """BERT-base as teacher of DistilBERT, 128 tokens. Built from their default configurations; no download."""
     from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel
 
     # Without an attention mask: transformers would look at its values, and a meta tensor has none.
