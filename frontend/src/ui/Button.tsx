@@ -1,0 +1,47 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { announce } from "./announce";
+import { copyText } from "./copy";
+
+interface ButtonProps {
+  /** What it does; shown as tooltip and read aloud when the content is a glyph. */
+  label: string;
+  onClick: () => void;
+  children: ComponentChildren;
+  pressed?: boolean;
+  disabled?: boolean;
+  className?: string;
+}
+
+export function Button({ label, onClick, children, pressed, disabled, className = "" }: ButtonProps) {
+  return (
+    <button
+      type="button"
+      class={`button ${className}`}
+      aria-label={label}
+      data-tip={label}
+      aria-pressed={pressed}
+      disabled={disabled}
+      onClick={onClick}
+    >
+      {children}
+    </button>
+  );
+}
+
+/** Copies `text` (or what a function gives at that moment) and says so. */
+export function CopyButton({ text, label = "Copy" }: { text: string | (() => string); label?: string }) {
+  const copied = useSignal(false);
+  const copy = async () => {
+    copied.value = await copyText(typeof text === "string" ? text : text());
+    announce(copied.value ? "Copied" : "The browser did not allow copying");
+    setTimeout(() => {
+      copied.value = false;
+    }, 1500);
+  };
+  return (
+    <Button label={label} className="copy" onClick={() => void copy()}>
+      {copied.value ? "✓" : "⧉"}
+    </Button>
+  );
+}

@@ -1,0 +1,160 @@
+import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { connectHost, type Host } from "../host/host";
+import type { Intent } from "../wire/comparison";
+import { fetchRecords, type Records } from "../wire/records";
+import {
+  attentionChoices,
+  type Choice,
+  defaultPair,
+  parseSide,
+  type Side,
+  sideText,
+  structureChoices,
+} from "./choice";
+import { Resource } from "./resource";
+import { installStyles } from "./styles";
+import { UrlState } from "./url_state";
+
+export const TABS = {
+  graph_diff: { plugin: "structure_graph_diff", title: "Graph diff" },
+  shape_audit: { plugin: "structure_shape_audit", title: "Shape audit" },
+  attention: { plugin: "structure_attention", title: "Attention" },
+} as const;
+
+export type TabName = keyof typeof TABS;
+
+/** Written in the address for "no student". */
+const NONE = "-";
+export const DEFAULT_POLICY = "copy";
+
+/**
+ * What every tab has: the records, the two sides, the policy and pins, the place that is selected, and an
+ * address that carries it all. Values with the same meaning have the same key in all tabs, so that a place
+ * can be looked at from another tab.
+ */
+export class Session {
+  readonly host: Host;
+  readonly url: UrlState;
+  readonly records = new Resource<Records>();
+  readonly choices: ReadonlySignal<Choice[]>;
+  readonly teacher: ReadonlySignal<Side | null>;
+  readonly student: ReadonlySignal<Side | null>;
+  readonly policy: Signal<string>;
+  readonly intent: ReadonlySignal<Intent>;
+  /** The selected place: "T:<module path>" or "S:<module path>"; "" for none. */
+  readonly at: Signal<string>;
+  readonly dark: ReadonlySignal<boolean>;
+  /** Why an address could not be shown as it is; "" when it could. */
+  readonly notice = signal("");
+
+  private readonly teacherText: Signal<string>;
+  private readonly studentText: Signal<string>;
+  private readonly policiesText: Signal<string>;
+  private readonly pinsText: Signal<string>;
+
+  constructor(readonly tab: TabName) {
+    const { plugin, title } = TABS[tab];
+    this.host = connectHost(plugin, title);
+    this.dark = this.host.dark;
+    installStyles(this.dark);
+    this.url = new UrlState(this.host.location);
+    this.teacherText = this.url.text("t");
+    this.studentText = this.url.text("s");
+    this.policy = this.url.text("policy", DEFAULT_POLICY);
+    this.policiesText = this.url.text("policies");
+    this.pinsText = this.url.text("pins");
+    this.at = this.url.text("at");
+
+    this.choices = computed(() => {
+      const records = this.records.value;
+      if (!records) return [];
+      return tab === "attention" ? attentionChoices(records) : structureChoices(records);
+    });
+    const pair = computed(() => defaultPair(this.choices.value));
+    this.teacher = computed(() => this.side(this.teacherText.value, pair.value.teacher));
+    this.student = computed(() =>
+      this.studentText.value === NONE ? null : this.side(this.studentText.value, pair.value.student),
+    );
+    this.intent = computed(() => ({
+      policy: this.policy.value,
+      policies: parseObject(this.policiesText.value),
+      pins: parseObject(this.pinsText.value),
+    }));
+    effect(() => {
+      const missing = [this.teacherText.value, this.studentText.value].filter(
+        (text) => text && text !== NONE && this.choices.value.length && !this.parse(text),
+      );
+      this.notice.value = missing.length
+        ? `${missing.join(" and ")}: there is no such record in this log directory, so another one is shown.`
+        : "";
+    });
+    this.host.onReload(() => void this.reload());
+    void this.reload();
+  }
+
+  reload(): Promise<void> {
+    return this.records.load("Reading the list of records", fetchRecords);
+  }
+
+  /** Picks a side; `step` null follows the latest. `choice` null: no student. */
+  pick(which: "teacher" | "student", choice: Choice | null, step: number | null = null): void {
+    const text = which === "teacher" ? this.teacherText : this.studentText;
+    text.value = choice ? sideText(choice, step) : NONE;
+  }
+
+  swap(): void {
+    const { teacher, student } = this;
+    if (!teacher.value || !student.value) return;
+    const text = (side: Side) => sideText(side.choice, side.latest ? null : side.address.step);
+    const [first, second] = [text(teacher.value), text(student.value)];
+    batch(() => {
+      this.teacherText.value = second;
+      this.studentText.value = first;
+      // Pins, policies and the selection speak of the sides as they were.
+      this.pinsText.value = "";
+      this.policiesText.value = "";
+      this.at.value = "";
+    });
+  }
+
+  setIntent(intent: Partial<Intent>): void {
+    batch(() => {
+      if (intent.policy !== undefined) this.policy.value = intent.policy;
+      if (intent.policies) this.policiesText.value = objectText(intent.policies);
+      if (intent.pins) this.pinsText.value = objectText(intent.pins);
+    });
+  }
+
+  /** Shows the same sides and place in another tab. */
+  goTo(tab: TabName): void {
+    if (tab === this.tab) return;
+    const { t, s, policy, policies, pins, at } = this.url.values();
+    const values: Record<string, string> = {};
+    // Attention records have tags of their own.
+    const shared =
+      tab === "attention" || this.tab === "attention" ? { at } : { t, s, policy, policies, pins, at };
+    for (const [key, value] of Object.entries(shared)) if (value) values[key] = value;
+    this.host.location.goTo(TABS[tab].plugin, values);
+  }
+
+  private side(text: string, fallback: Choice | null): Side | null {
+    return (text && this.parse(text)) || (fallback && this.parse(sideText(fallback, null)));
+  }
+
+  private parse(text: string): Side | null {
+    return parseSide(text, this.choices.value);
+  }
+}
+
+function parseObject<T>(text: string): Record<string, T> {
+  try {
+    const value: unknown = text ? JSON.parse(text) : {};
+    return value && typeof value === "object" && !Array.isArray(value) ? (value as Record<string, T>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function objectText(object: object): string {
+  return Object.keys(object).length ? JSON.stringify(object) : "";
+}

@@ -1,0 +1,90 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { type Alignment, AlignmentSchema } from "../gen/tb_plugin_structure/v1/alignment_pb";
+import { type Audit, AuditSchema } from "../gen/tb_plugin_structure/v1/audit_pb";
+import { Columns } from "./columns";
+import type { Address } from "./records";
+import { getBytes, type Parameters, postBytes } from "./request";
+import { Strings } from "./strings";
+
+/** What the user decided about the pairs; an absent key leaves it to the aligner. */
+export interface Intent {
+  policy: string;
+  /** Student stack path → policy name or list of teacher indices. */
+  policies: Record<string, string | number[]>;
+  /** Student path → teacher path or paths; null: no counterpart. */
+  pins: Record<string, string | string[] | null>;
+}
+
+export interface DecodedAlignment {
+  readonly message: Alignment;
+  readonly pairs: Columns;
+  readonly operatorPairs: Columns;
+}
+
+export interface DecodedAudit {
+  readonly message: Audit;
+  readonly rows: Columns;
+  readonly stages: Columns;
+}
+
+export async function fetchAlignment(
+  teacher: Address,
+  student: Address,
+  intent: Intent,
+  signal?: AbortSignal,
+): Promise<DecodedAlignment> {
+  const message = fromBinary(
+    AlignmentSchema,
+    await compare("api/alignment", teacher, student, intent, signal),
+  );
+  const strings = new Strings(message.strings);
+  return {
+    message,
+    pairs: new Columns(message.pairs, strings),
+    operatorPairs: new Columns(message.operatorPairs, strings),
+  };
+}
+
+export async function fetchAudit(
+  teacher: Address,
+  student: Address,
+  intent: Intent,
+  signal?: AbortSignal,
+): Promise<DecodedAudit> {
+  const message = fromBinary(AuditSchema, await compare("api/audit", teacher, student, intent, signal));
+  const strings = new Strings(message.strings);
+  return { message, rows: new Columns(message.rows, strings), stages: new Columns(message.stages, strings) };
+}
+
+/** The parameters of `api/alignment` and `api/audit` as a query. */
+export function comparisonParameters(teacher: Address, student: Address, intent: Intent): Parameters {
+  const isEmpty = (object: object) => Object.keys(object).length === 0;
+  return {
+    t_run: teacher.run,
+    t_tag: teacher.tag,
+    t_step: teacher.step,
+    s_run: student.run,
+    s_tag: student.tag,
+    s_step: student.step,
+    policy: intent.policy || undefined,
+    policies: isEmpty(intent.policies) ? undefined : JSON.stringify(intent.policies),
+    pins: isEmpty(intent.pins) ? undefined : JSON.stringify(intent.pins),
+  };
+}
+
+/** Longest query sent as GET; many servers and proxies refuse addresses beyond 8 kB. */
+const LONGEST_QUERY = 6000;
+
+function compare(
+  route: string,
+  teacher: Address,
+  student: Address,
+  intent: Intent,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  const parameters = comparisonParameters(teacher, student, intent);
+  const length = Object.values(parameters).join("").length;
+  if (length <= LONGEST_QUERY) return getBytes(route, parameters, signal);
+  const side = ({ run, tag, step }: Address) => ({ run, tag, step });
+  return postBytes(route, { teacher: side(teacher), student: side(student), ...intent }, signal);
+}
