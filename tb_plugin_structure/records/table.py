@@ -116,9 +116,7 @@ class Table:
         table = cls(proto.name, rows, values, offsets, strings)
         for field in fields or ():
             if field.name not in values or (field.name in offsets) != field.is_list:
-                raise ValueError(
-                    f"table {proto.name!r} is damaged: column {field.name!r} is missing or of another kind"
-                )
+                raise ValueError(f"table {proto.name!r} lacks column {field.name!r}, or it is of another kind")
         return table
 
 

@@ -1,0 +1,101 @@
+"""Records written out by hand, small enough to check by eye: linear(relu(linear(x)))."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tb_plugin_structure.records.schema import STRUCTURE_TABLES
+from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.v1 import structure_pb2
+
+
+def small_columns(hidden: int = 4) -> dict[str, dict[str, list[Any]]]:
+    """Two linear layers (3 -> hidden -> 2) with a relu between, batch 5."""
+    linear1, linear2 = hidden * 3 + hidden, 2 * hidden + 2
+    columns: dict[str, dict[str, list[Any]]] = {
+        "modules": {
+            "path": ["", "first", "activation", "second"],
+            "aliases": [[], [], [], []],
+            "class_name": ["Small", "Linear", "ReLU", "Linear"],
+            "class_module": ["tests", *["torch.nn.modules"] * 3],
+            "parent": [-1, 0, 0, 0],
+            "attribute_names": [[], ["in_features", "out_features"], [], ["in_features", "out_features"]],
+            "attribute_values": [[], ["3", str(hidden)], [], [str(hidden), "2"]],
+            "parameters": [[], [0, 1], [], [2, 3]],
+            "training": [1, 1, 1, 1],
+            "calls": [1, 1, 1, 1],
+        },
+        "parameters": {
+            "path": ["first.weight", "first.bias", "second.weight", "second.bias"],
+            "aliases": [[]] * 4,
+            "shape": [[hidden, 3], [hidden], [2, hidden], [2]],
+            "dtype": ["float32"] * 4,
+            "device": ["cpu"] * 4,
+            "is_buffer": [0] * 4,
+            "requires_grad": [1] * 4,
+            "bytes": [hidden * 12, hidden * 4, hidden * 8, 8],
+            "sketch": [[0.5, -0.25], [], [0.125, 1.0], []],
+        },
+        "module_calls": {
+            "module": [0, 1, 2, 3],
+            "parent": [-1, 0, 0, 0],
+            "ordinal": [0, 0, 0, 0],
+            "operator_begin": [0, 0, 1, 2],
+            "operator_end": [3, 1, 2, 3],
+            "inputs": [[0], [0], [1], [2]],
+            "input_names": [["0"]] * 4,
+            "outputs": [[3], [1], [2], [3]],
+            "output_names": [[""]] * 4,
+            "raised": [0] * 4,
+            "modified_after_return": [0] * 4,
+            "duration_ns": [float("nan")] * 4,
+        },
+        "operators": {
+            "name": ["linear", "relu", "linear"],
+            "call": [1, 2, 3],
+            "kernel_begin": [0, 1, 2],
+            "kernel_end": [1, 2, 3],
+            "inputs": [[0, 4, 5], [1], [2, 6, 7]],
+            "outputs": [[1], [2], [3]],
+            "attribute_names": [[]] * 3,
+            "attribute_values": [[]] * 3,
+            "source": ["small.py:3", "small.py:4", "small.py:5"],
+            "macs": [5.0 * 3 * hidden, 0.0, 5.0 * 2 * hidden],
+            "activation_bytes": [20.0 * hidden, 20.0 * hidden, 40.0],
+            "uncertain": [0] * 3,
+        },
+        "kernels": {
+            "name": ["aten.addmm.default", "aten.relu.default", "aten.addmm.default"],
+            "operator": [0, 1, 2],
+            "inputs": [[5, 0, 4], [1], [7, 2, 6]],
+            "also_reads": [[]] * 3,
+            "outputs": [[1], [2], [3]],
+            "arguments": ["[]"] * 3,
+            "macs": [15.0 * hidden, 0.0, 10.0 * hidden],
+        },
+        "tensors": {
+            "shape": [[5, 3], [5, hidden], [5, hidden], [5, 2], [hidden, 3], [hidden], [2, hidden], [2]],
+            "strides": [[3, 1], [hidden, 1], [hidden, 1], [2, 1], [3, 1], [1], [hidden, 1], [1]],
+            "dtype": ["float32"] * 8,
+            "device": ["cpu"] * 8,
+            "layout": ["strided"] * 8,
+            "requires_grad": [0, 1, 1, 1, 1, 1, 1, 1],
+            "origin": [1, 0, 0, 0, 2, 2, 2, 2],
+            "producer": [-1, 0, 1, 2, -1, -1, -1, -1],
+            "parameter": [-1, -1, -1, -1, 0, 1, 2, 3],
+            "name": ["0", "", "", "", "first.weight", "first.bias", "second.weight", "second.bias"],
+            "storage": list(range(8)),
+            "storage_offset": [0] * 8,
+            "bytes": [60, 20 * hidden, 20 * hidden, 40, 12 * hidden, 4 * hidden, 8 * hidden, 8],
+        },
+    }
+    assert sum((linear1, linear2)) == 6 * hidden + 2
+    assert set(columns) == set(STRUCTURE_TABLES)
+    return columns
+
+
+def small_structure(name: str = "teacher", hidden: int = 4, **header: Any) -> Structure:
+    proto = structure_pb2.StructureHeader(model=name, model_class="Small", **header)
+    proto.totals.parameters = proto.totals.trainable_parameters = 6 * hidden + 2
+    proto.totals.macs = 25.0 * hidden
+    return Structure.build(proto, small_columns(hidden), {"hidden": hidden})
