@@ -35,8 +35,8 @@ A record is one event: one `Summary.Value` with a tag, a rank-1 string tensor of
 | `{detail_plugin}` | `{detail}` | `AttentionDetailHeader`, then one blob a head |
 | `{plan_plugin}` | `{plan}` | `Plan` |
 
-Inside a name `/`, `%` and control characters are percent-encoded, so `/` always separates: the model `{slash_name}` has the
-tag `{slash_tag}`.
+Inside a name `/`, `%` and control characters are percent-encoded, so `/` always separates: the model `{slash_name}`
+has the tag `{slash_tag}`.
 
 ## Parts
 
@@ -45,8 +45,8 @@ stored order. Each further blob is one part, compressed with gzip; after decompr
 header gives. A part is a `Table`, a `StringPool`, JSON or raw bytes, as its entry in the header says.
 
 **Tables** are self-describing: each column has a name, a type and its values as little-endian bytes, back to back. A
-list column holds all its lists concatenated, and `rows + 1` positions (u32): row *r* is `values[offsets[r]:offsets[r+1]]`.
-Readers skip columns that they do not know. Columns are never renamed or retyped; new ones come at the end.
+list column holds all its lists concatenated, and `rows + 1` positions (u32): row *r* is
+`values[offsets[r]:offsets[r+1]]`. Readers skip columns that they do not know. Columns are never renamed or retyped; new ones come at the end.
 
 | type | stored as | numpy |
 | --- | --- | --- |
