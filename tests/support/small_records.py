@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from tb_plugin_structure.records import attention
 from tb_plugin_structure.records.schema import STRUCTURE_TABLES
 from tb_plugin_structure.records.structure import Structure
-from tb_plugin_structure.v1 import structure_pb2
+from tb_plugin_structure.v1 import attention_pb2, structure_pb2
 
 
 def small_columns(hidden: int = 4) -> dict[str, dict[str, list[Any]]]:
@@ -99,3 +102,52 @@ def small_structure(name: str = "teacher", hidden: int = 4, **header: Any) -> St
     proto.totals.parameters = proto.totals.trainable_parameters = 6 * hidden + 2
     proto.totals.macs = 25.0 * hidden
     return Structure.build(proto, small_columns(hidden), {"hidden": hidden})
+
+
+def small_attention(model: str) -> tuple[attention.AttentionOverview, list[bytes]]:
+    """One layer of two heads over three positions: head 0 looks at itself, head 1 at the first key."""
+    maps = np.stack([np.eye(3), np.eye(3)[[0, 0, 0]]]).astype(np.float32)
+    header = attention_pb2.AttentionOverviewHeader(model=model)
+    header.axes.add(kind="text", length=3, tokens=["a", "b", "c"])
+    header.layers.add(
+        module_path="attention",
+        heads=2,
+        key_heads=2,
+        query_length=3,
+        key_length=3,
+        relation="self",
+        route=attention_pb2.ATTENTION_ROUTE_SOFTMAX_MATMUL,
+        dtype="float32",
+        mask="none",
+        overview_rows=3,
+        overview_columns=3,
+        exactness="exact",
+    )
+    codes = (maps * 255).astype(np.uint8).tobytes()
+    statistics = {
+        "layer": [0, 0],
+        "head": [0, 1],
+        "entropy": [0.0, 0.0],
+        "normalized_entropy": [0.0, 0.0],
+        "distance": [0.0, 1.0],
+        "sink_mass": [1 / 3, 1.0],
+        "diagonal_mass": [1.0, 1 / 3],
+        "previous_mass": [0.0, 0.5],
+        "maximum": [1.0, 1.0],
+        "top1_mass": [1.0, 1.0],
+        "masked_rows": [0, 0],
+        "row_sum_error": [0.0, 0.0],
+        "maximum_scale": [1.0, 1.0],
+        "mass_scale": [1.0, 1.0],
+    }
+    overview = attention.AttentionOverview.build(header, statistics, codes, codes)
+    detail = attention_pb2.AttentionDetailHeader(model=model)
+    detail.details.add(
+        module_path="attention",
+        query_length=3,
+        key_length=3,
+        codec=attention_pb2.ATTENTION_CODEC_MATRIX_F16,
+        heads=[1],
+        first_blob=1,
+    )
+    return overview, attention.encode_detail(detail, [attention.encode_matrix(maps[1])])
