@@ -46,7 +46,8 @@ header gives. A part is a `Table`, a `StringPool`, JSON or raw bytes, as its ent
 
 **Tables** are self-describing: each column has a name, a type and its values as little-endian bytes, back to back. A
 list column holds all its lists concatenated, and `rows + 1` positions (u32): row *r* is
-`values[offsets[r]:offsets[r+1]]`. Readers skip columns that they do not know. Columns are never renamed or retyped; new ones come at the end.
+`values[offsets[r]:offsets[r+1]]`. Readers skip columns that they do not know. Columns are never renamed or retyped;
+new ones come at the end.
 
 | type | stored as | numpy |
 | --- | --- | --- |
