@@ -219,6 +219,15 @@ AUDIT_ROWS: Final = (
     Field("student_macs", "f64", "of the call; NaN when unknown"),
     Field("teacher_activation_bytes", "f64", "made within the call"),
     Field("student_activation_bytes", "f64", "made within the call"),
+    Field("matched", "string", "why the two were paired, e.g. 'policy copy; same name'"),
+    Field("teacher_call", "string", "'2 of 3' for the second of three calls of the module; '' for a single one"),
+    Field("student_call", "string", "'2 of 3' for the second of three calls of the module; '' for a single one"),
+    Field("teacher_layout", "string", "'NCHW', 'BLC', ...; '' when the dimensions have no common name"),
+    Field("student_layout", "string", "'NCHW', 'BLC', ...; '' when the dimensions have no common name"),
+    Field("teacher_sizes", "string", "a text per dimension: 'tokens 197 = 1 + 14x14'", is_list=True),
+    Field("student_sizes", "string", "a text per dimension: 'tokens 197 = 1 + 14x14'", is_list=True),
+    Field("teacher_flags", "string", "'training', 'frozen', 'modified after return', 'after ReLU', ...", is_list=True),
+    Field("student_flags", "string", "'training', 'frozen', 'modified after return', 'after ReLU', ...", is_list=True),
 )
 
 AUDIT_STAGES: Final = (

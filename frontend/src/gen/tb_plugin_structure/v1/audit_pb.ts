@@ -74,6 +74,11 @@ export type Audit = Message<"tb_plugin_structure.v1.Audit"> & {
    *   teacher_parameters, student_parameters   f64: below the module, tied ones once
    *   teacher_macs, student_macs               f64: of the call; NaN when unknown
    *   teacher_activation_bytes, student_activation_bytes   f64: made within the call
+   *   matched                  string: why the two were paired
+   *   teacher_call, student_call       string: "2 of 3" for a module called several times
+   *   teacher_layout, student_layout   string: "NCHW", "BLC", ...
+   *   teacher_sizes, student_sizes     list of strings: a text per dimension ("tokens 197 = 1 + 14x14")
+   *   teacher_flags, student_flags     list of strings: "training", "frozen", "modified after return", ...
    *
    * @generated from field: tb_plugin_structure.v1.Table rows = 7;
    */
