@@ -1,0 +1,191 @@
+import type { TableColumn } from "../../table/columns";
+import { exactNumber, shapeText, shortBytes, shortNumber } from "../../ui/format";
+import type { StructureTables } from "../../wire/structure";
+
+/** The operators of one model, in execution order. */
+export class OperatorRows {
+  readonly count: number;
+  /** Names of the top-level modules, in order of first use. */
+  readonly stages: readonly string[];
+  readonly stageOf: Int32Array;
+  private readonly stageTotals: { macs: number; bytes: number }[];
+
+  constructor(readonly structure: StructureTables) {
+    const { operators } = structure;
+    this.count = operators.rows;
+    this.stageOf = new Int32Array(this.count);
+    this.stageTotals = [];
+    const numbers = new Map<string, number>();
+    const macs = operators.number("macs");
+    const bytes = operators.number("activation_bytes");
+    for (let row = 0; row < this.count; row++) {
+      const path = this.path(row);
+      const stage = path.split(".", 1)[0] ?? "";
+      const number = numbers.get(stage) ?? numbers.size;
+      numbers.set(stage, number);
+      this.stageOf[row] = number;
+      const totals = this.stageTotals[number] ?? { macs: 0, bytes: 0 };
+      // An unknown part leaves the sum of the known ones, as the model's total does.
+      totals.macs += Number.isNaN(macs[row]) ? 0 : (macs[row] ?? 0);
+      totals.bytes += bytes[row] ?? 0;
+      this.stageTotals[number] = totals;
+    }
+    this.stages = [...numbers.keys()].map((stage) => stage || "(model)");
+  }
+
+  name(row: number): string {
+    return this.structure.operators.text("name", row);
+  }
+
+  /** Path of the module in whose call the operator ran. */
+  path(row: number): string {
+    const { operators, calls, modules } = this.structure;
+    const call = operators.number("call")[row] ?? 0;
+    return modules.text("path", calls.number("module")[call] ?? 0);
+  }
+
+  /** Rows of the tensors table, parameters left out of the inputs: they have columns elsewhere. */
+  tensors(side: "inputs" | "outputs", row: number): number[] {
+    const { operators, tensors } = this.structure;
+    const parameter = tensors.number("parameter");
+    return Array.from(operators.row(side, row)).filter(
+      (tensor) => side === "outputs" || (parameter[tensor] ?? -1) < 0,
+    );
+  }
+
+  shape(tensor: number): string {
+    return shapeText(this.structure.tensors.row("shape", tensor));
+  }
+
+  shapes(side: "inputs" | "outputs", row: number): string {
+    return this.tensors(side, row)
+      .map((tensor) => this.shape(tensor))
+      .join(", ");
+  }
+
+  /** Values of a tensor column over the outputs, each once. */
+  outputValues(column: string, row: number): string {
+    const values = this.tensors("outputs", row).map((tensor) => this.structure.tensors.text(column, tensor));
+    return [...new Set(values)].join(", ");
+  }
+
+  macs(row: number): number {
+    return this.structure.operators.number("macs")[row] ?? Number.NaN;
+  }
+
+  bytes(row: number): number {
+    return this.structure.operators.number("activation_bytes")[row] ?? Number.NaN;
+  }
+
+  source(row: number): string {
+    return this.structure.operators.text("source", row);
+  }
+
+  attributes(row: number): [name: string, value: string][] {
+    const { operators } = this.structure;
+    const values = operators.texts("attribute_values", row);
+    return operators.texts("attribute_names", row).map((name, index) => [name, values[index] ?? ""]);
+  }
+
+  /** Whether an output has a shape that none of the inputs has. */
+  changesShape(row: number): boolean {
+    const inputs = new Set(this.tensors("inputs", row).map((tensor) => this.shape(tensor)));
+    return this.tensors("outputs", row).some((tensor) => !inputs.has(this.shape(tensor)));
+  }
+
+  stageMacs(stage: number): number {
+    return this.stageTotals[stage]?.macs ?? 0;
+  }
+
+  stageBytes(stage: number): number {
+    return this.stageTotals[stage]?.bytes ?? 0;
+  }
+
+  rowAt(place: string): number {
+    if (!/^[TS]:/.test(place)) return -1;
+    const path = place.slice(2);
+    for (let row = 0; row < this.count; row++) if (this.path(row) === path) return row;
+    return -1;
+  }
+}
+
+export const OPERATOR_COLUMNS: ReadonlySet<string> = new Set([
+  "operator",
+  "module",
+  "inputs",
+  "outputs",
+  "dtype",
+  "macs",
+  "bytes",
+  "source",
+]);
+
+export function operatorColumns(rows: OperatorRows): TableColumn[] {
+  return [
+    { id: "row", label: "#", width: 60, align: "end", text: (row) => String(row), number: (row) => row },
+    { id: "operator", label: "operator", width: 130, monospace: true, text: (row) => rows.name(row) },
+    {
+      id: "module",
+      label: "module",
+      width: 200,
+      grow: 2,
+      monospace: true,
+      text: (row) => rows.path(row) || "(model)",
+    },
+    {
+      id: "inputs",
+      label: "input shapes",
+      width: 170,
+      grow: 1,
+      monospace: true,
+      text: (row) => rows.shapes("inputs", row),
+    },
+    {
+      id: "outputs",
+      label: "output shapes",
+      width: 150,
+      grow: 1,
+      monospace: true,
+      text: (row) => rows.shapes("outputs", row),
+    },
+    { id: "dtype", label: "dtype", width: 84, text: (row) => rows.outputValues("dtype", row) },
+    { id: "device", label: "device", width: 76, text: (row) => rows.outputValues("device", row) },
+    {
+      id: "macs",
+      label: "MACs",
+      title: "Multiply-accumulates of matrix products and convolutions",
+      width: 84,
+      align: "end",
+      text: (row) => shortNumber(rows.macs(row)),
+      number: (row) => rows.macs(row),
+      groupText: (stage) => shortNumber(rows.stageMacs(stage)),
+      render: (cell, row) => {
+        cell.textContent = shortNumber(rows.macs(row));
+        cell.dataset.tip = exactNumber(rows.macs(row));
+      },
+    },
+    {
+      id: "bytes",
+      label: "memory",
+      title: "New storage made; views and in-place results count 0",
+      width: 84,
+      align: "end",
+      text: (row) => shortBytes(rows.bytes(row)),
+      number: (row) => rows.bytes(row),
+      groupText: (stage) => shortBytes(rows.stageBytes(stage)),
+    },
+    { id: "source", label: "source", width: 150, grow: 1, monospace: true, text: (row) => rows.source(row) },
+    {
+      id: "attributes",
+      label: "attributes",
+      width: 200,
+      grow: 1,
+      monospace: true,
+      text: (row) =>
+        rows
+          .attributes(row)
+          .map(([name, value]) => `${name}=${value}`)
+          .join(", "),
+    },
+  ];
+}
