@@ -33,7 +33,9 @@ NOT_SOURCE = {
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], zipfile.ZipFile]:
     """(names in the sdist, the wheel built from it), made with a PATH that holds no Node.js."""
-    assert (ROOT / "tb_plugin_structure" / "static" / "sources.sha256").is_file(), "build the frontend: `make frontend`"
+    check = "import sys; sys.path.insert(0, 'build_backend'); import frontend; sys.exit(not frontend.is_current())"
+    current = subprocess.run([sys.executable, "-c", check], cwd=ROOT)
+    assert current.returncode == 0, "the built frontend is not that of the sources: `make frontend`"
     folder = tmp_path_factory.mktemp("distributions")
     shutil.copytree(ROOT, folder / "tree", ignore=lambda _, names: NOT_SOURCE.intersection(names))
     environment = {**os.environ, "PATH": str(folder)}

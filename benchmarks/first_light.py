@@ -1,0 +1,166 @@
+"""What recording a structure costs, beside a plain forward pass and TensorBoard's own `add_graph`.
+
+    python benchmarks/first_light.py
+
+All ways are measured in one run, in turn, round after round, so that a busy machine disturbs them alike; the table
+shows medians. "Do-nothing mode" is a `TorchDispatchMode` that only passes calls on: what observing a pass costs before
+anything is recorded. Where `add_graph` cannot trace the model itself, it gets a wrapper that returns the logits alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import logging
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.tensorboard import SummaryWriter
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+from models.resnet import resnet50
+
+from tb_plugin_structure import StructureWriter
+
+
+class DoNothing(TorchDispatchMode):
+    """Sees every kernel and passes it on."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class LogitsOnly(nn.Module):
+    """What `add_graph` can trace: positional tensors in, one tensor out."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.model(tokens, use_cache=False).logits
+
+
+@dataclass
+class Case:
+    """A model, its input, and what `add_graph` is given in its place when it fails on the model."""
+
+    name: str
+    model: nn.Module
+    inputs: tuple[Tensor, ...]
+    traceable: nn.Module | None = None
+
+
+@dataclass
+class Way:
+    """One way to run the model; `run` gets a fresh directory and may write an event file there."""
+
+    name: str
+    run: Callable[[Path], object]
+    seconds: list[float] = field(default_factory=list)
+    event_bytes: int = 0
+    note: str = ""
+
+
+def cases() -> list[Case]:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    gpt2 = GPT2LMHeadModel(GPT2Config()).eval()
+    return [
+        Case("ResNet-50, 1 image of 224x224", resnet50().eval(), (torch.randn(1, 3, 224, 224),)),
+        Case("GPT-2 small, 1 x 128 tokens", gpt2, (torch.randint(50257, (1, 128)),), LogitsOnly(gpt2).eval()),
+    ]
+
+
+def write_graph(logdir: Path, model: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    # The tracer warns about every Python branch, and TensorBoard prints what fails before it raises.
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), SummaryWriter(str(logdir)) as writer:
+        warnings.simplefilter("ignore")
+        writer.add_graph(model, inputs)
+
+
+def write_structure(logdir: Path, model: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    with StructureWriter(logdir) as writer:
+        writer.add_structure("model", model, inputs)
+
+
+def ways_of(case: Case) -> list[Way]:
+    """The four ways; finds out whether `add_graph` can take the model as it is."""
+
+    def observed() -> None:
+        with DoNothing():
+            case.model(*case.inputs)
+
+    traced, note = case.model, ""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            write_graph(Path(folder), case.model, case.inputs)
+    except Exception as error:
+        if case.traceable is None:
+            raise
+        traced, note = case.traceable, f"through a wrapper; the model itself fails: {type(error).__name__}"
+    return [
+        Way("plain forward", lambda _: case.model(*case.inputs)),
+        Way("do-nothing mode", lambda _: observed()),
+        Way("add_graph", lambda logdir: write_graph(logdir, traced, case.inputs), note=note),
+        Way("add_structure", lambda logdir: write_structure(logdir, case.model, case.inputs)),
+    ]
+
+
+def measure(ways: list[Way], rounds: int) -> None:
+    """Run all ways in turn, once to warm up, then `rounds` times."""
+    for round_number in range(rounds + 1):
+        for way in ways:
+            with tempfile.TemporaryDirectory() as folder:
+                begin = time.perf_counter()
+                way.run(Path(folder))
+                duration = time.perf_counter() - begin
+                way.event_bytes = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+            if round_number:
+                way.seconds.append(duration)
+
+
+def table(case: Case, ways: list[Way]) -> str:
+    """Medians, ratios to the plain forward pass, and bytes in the event file."""
+    plain = statistics.median(ways[0].seconds)
+    lines = [f"\n{case.name}", f"  {'':<16} {'median':>10} {'x forward':>10} {'event file':>13}"]
+    for way in ways:
+        median = statistics.median(way.seconds)
+        size = f"{way.event_bytes:>11,} B" if way.event_bytes else f"{'-':>13}"
+        lines.append(f"  {way.name:<16} {1000 * median:>7.1f} ms {median / plain:>9.2f}x {size}  {way.note}".rstrip())
+    graph, structure = ways[2].event_bytes, ways[3].event_bytes
+    lines.append(f"  add_structure writes 1/{graph / structure:.1f} of the bytes of add_graph")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=11, help="timed rounds, after one to warm up")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch's threads")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    print(f"torch {torch.__version__}, CPU, {arguments.threads} threads, medians of {arguments.rounds} rounds")
+    with torch.no_grad():
+        for case in cases():
+            ways = ways_of(case)
+            measure(ways, arguments.rounds)
+            print(table(case, ways), flush=True)
+
+
+if __name__ == "__main__":
+    main()
