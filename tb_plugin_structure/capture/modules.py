@@ -1,0 +1,143 @@
+"""The static side of a model: its modules and parameters, wrappers taken off."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+WRAPPERS = {
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "OptimizedModule": "_orig_mod",
+    "FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "CheckpointWrapper": "_checkpoint_wrapped_module",
+    "OffloadWrapper": "_checkpoint_wrapped_module",
+    "AveragedModel": "module",
+}
+"""Class of a wrapper -> the attribute that holds what it wraps. Their own names do not appear in paths."""
+
+MAXIMUM_ATTRIBUTES = 48
+MAXIMUM_ATTRIBUTE_TEXT = 120
+
+
+def wrapped(module: nn.Module) -> nn.Module | None:
+    """What a wrapper such as ``DistributedDataParallel`` holds; None when `module` is no wrapper."""
+    attribute = WRAPPERS.get(type(module).__name__)
+    inner = module._modules.get(attribute) if attribute is not None else None
+    return inner if isinstance(inner, nn.Module) else None
+
+
+def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
+    """The model without its outer wrappers, and their classes, outermost first."""
+    names: list[str] = []
+    while (inner := wrapped(model)) is not None:
+        names.append(type(model).__name__)
+        model = inner
+    return model, names
+
+
+@dataclass
+class ModuleEntry:
+    """One module instance. `module` is held weakly: recording keeps nothing alive."""
+
+    module: weakref.ref[nn.Module]
+    path: str
+    parent: int
+    aliases: list[str] = field(default_factory=list)
+
+
+class ModuleTable:
+    """The modules of one model in registration order; row 0 is the model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.wrappers = unwrap(model)
+        self.entries: list[ModuleEntry] = []
+        self.row_of: dict[int, int] = {}
+        self.inner_wrappers: set[str] = set()
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Walk the model (again: modules may be added while it runs). True when something new was found."""
+        before = len(self.entries)
+        seen_paths = {entry.path for entry in self.entries} | {a for entry in self.entries for a in entry.aliases}
+        stack: list[tuple[nn.Module, str, int, frozenset[int]]] = [(self.model, "", -1, frozenset())]
+        while stack:
+            module, path, parent, above = stack.pop()
+            while (inner := wrapped(module)) is not None:
+                self.inner_wrappers.add(type(module).__name__)
+                module = inner
+            row = self.row_of.get(id(module))
+            if row is None:
+                row = len(self.entries)
+                self.row_of[id(module)] = row
+                self.entries.append(ModuleEntry(weakref.ref(module), path, parent))
+                seen_paths.add(path)
+            elif path not in seen_paths:
+                self.entries[row].aliases.append(path)
+                seen_paths.add(path)
+            elif path != self.entries[row].path and path not in self.entries[row].aliases:
+                self.entries[row].aliases.append(path)
+            if id(module) in above or len(above) > 4000:
+                continue  # a module that contains itself
+            within = above | {id(module)} if len(above) < 64 else above
+            children = [
+                (child, f"{path}.{name}" if path else name, row, within)
+                for name, child in module._modules.items()
+                if child is not None
+            ]
+            stack.extend(reversed(children))
+        return len(self.entries) > before
+
+    def tensors(self) -> list[tuple[str, Tensor, int, bool]]:
+        """(path, tensor, module row, is buffer) of every registration of a parameter or buffer, modules in order."""
+        found: list[tuple[str, Tensor, int, bool]] = []
+        for row, entry in enumerate(self.entries):
+            module = entry.module()
+            if module is None:
+                continue
+            prefix = f"{entry.path}." if entry.path else ""
+            for name, parameter in module._parameters.items():
+                if parameter is not None:
+                    found.append((prefix + name, parameter, row, False))
+            for name, buffer in module._buffers.items():
+                if isinstance(buffer, Tensor):
+                    found.append((prefix + name, buffer, row, True))
+        return found
+
+
+def attributes_of(module: nn.Module) -> dict[str, str]:
+    """Constructor-like attributes as text: public plain values such as ``in_features``, ``stride``, ``eps``, ``p``.
+
+    Activation functions are given by name. Values are never computed: only what lies in the instance's dictionary.
+    """
+    found: dict[str, str] = {}
+    for name, value in vars(module).items():
+        if name.startswith("_") or name == "training" or len(found) >= MAXIMUM_ATTRIBUTES:
+            continue
+        text = _plain_text(value)
+        if text is not None:
+            found[name] = text[:MAXIMUM_ATTRIBUTE_TEXT]
+    if isinstance(module, nn.MultiheadAttention):
+        found.setdefault("batch_first", str(module.batch_first))
+    return found
+
+
+def _plain_text(value: Any) -> str | None:
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return str(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (torch.dtype, torch.device)):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, (tuple, list, torch.Size)):
+        if len(value) <= 16 and all(isinstance(item, (bool, int, float, str, type(None))) for item in value):
+            return "(" + ", ".join(str(item) for item in value) + ")"
+        return None
+    if callable(value) and not isinstance(value, (nn.Module, type, Tensor)):
+        name = getattr(value, "__name__", None)
+        return name if isinstance(name, str) and name.isidentifier() else None
+    return None

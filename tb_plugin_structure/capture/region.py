@@ -1,0 +1,182 @@
+"""Entry points: `observe` a region of the user's own code, or `capture` one pass of one model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+
+from tb_plugin_structure.capture.assembly import Assembly
+from tb_plugin_structure.capture.errors import CaptureFailed
+from tb_plugin_structure.capture.failures import explain
+from tb_plugin_structure.capture.modules import unwrap
+from tb_plugin_structure.capture.observer import ObservedModel, Observer
+from tb_plugin_structure.capture.state import preserved_state
+from tb_plugin_structure.records.measurement import Measurement
+from tb_plugin_structure.records.structure import Structure
+
+_SOURCES = ("location", "text", "none")
+
+
+class Region:
+    """What :func:`observe` yields. Filled when the region ends.
+
+    Attributes:
+        structures: Model name -> what it executed; models that were not called are absent.
+        outside: What ran between the models, e.g. the loss; None when nothing did.
+        measurements: Model name -> gradient norms and flags of this step.
+        attention: Model name -> attention of this step, when it was asked for.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, nn.Module],
+        *,
+        variant: str = "",
+        source: str = "location",
+        configs: Mapping[str, Any] | None = None,
+        listeners: Sequence[Any] = (),
+        gradients: bool = True,
+    ) -> None:
+        if source not in _SOURCES:
+            raise ValueError(f"source is {source!r}, expected one of {', '.join(map(repr, _SOURCES))}")
+        for name, model in models.items():
+            if not isinstance(model, nn.Module):
+                raise TypeError(f"{name!r} is {type(model).__name__}, expected a torch.nn.Module")
+        self.structures: dict[str, Structure] = {}
+        self.outside: Structure | None = None
+        self.measurements: dict[str, Measurement] = {}
+        self.attention: dict[str, Any] = {}
+        self._variant = variant
+        self._source = source
+        self._configs = dict(configs or {})
+        self._observed = [ObservedModel(name, model) for name, model in models.items()]
+        self._observer = Observer(self._observed, listeners)
+        self._exits = contextlib.ExitStack()
+
+    def __enter__(self) -> Region:
+        with contextlib.ExitStack() as stack:
+            # What torch.compile made runs as the Python it was made from: compiled code shows no operators.
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            self._observer.start()
+            stack.callback(self._observer.stop)
+            self._exits = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exits.close()
+        self._assemble()
+
+    def _assemble(self) -> None:
+        observer = self._observer
+        assembly = Assembly(observer, self._source)
+        called = {call.model for call in observer.calls}
+        for index, model in enumerate(self._observed):
+            if index in called:
+                self.structures[model.name] = assembly.structure(
+                    index, variant=self._variant, config=self._configs.get(model.name), notes=self._notes(model)
+                )
+        if any(owner < 0 for owner in assembly.owner):
+            self.outside = assembly.structure(-1, variant="", config=None, notes=())
+
+    def _notes(self, model: ObservedModel) -> list[str]:
+        notes = []
+        for entry in model.table.entries:
+            module = entry.module()
+            if isinstance(module, torch.jit.ScriptModule):
+                notes.append(f"{entry.path or 'the model'} is TorchScript: calls of modules inside it are not seen")
+                break
+        return notes
+
+
+def observe(
+    models: Mapping[str, nn.Module],
+    *,
+    attention: Any = None,
+    tokens: Mapping[str, Any] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    variant: str = "",
+    source: str = "location",
+    configs: Mapping[str, Any] | None = None,
+    listeners: Sequence[Any] = (),
+    gradients: bool = True,
+) -> Region:
+    """Observe what models execute in a region of your own code. Nothing is run and nothing is changed.
+
+    >>> with observe({"teacher": teacher, "student": student}) as region:
+    ...     loss = kd_loss(teacher(images), student(images))
+    ...     loss.backward()
+    >>> region.structures["student"], region.outside
+
+    Args:
+        models: Name -> model. Wrappers such as DistributedDataParallel are seen through.
+        attention: An :class:`AttentionOptions` to record attention maps as well.
+        tokens: Model name -> labels of its positions.
+        optimizer: Looked at for what it trains.
+        variant: Name of the variant these passes show.
+        source: "location" keeps 'file:line' of each operator (never absolute), "text" the line too, "none" neither.
+        configs: Model name -> its configuration, kept with the record.
+        listeners: Objects with ``before_kernel(func, args, kwargs, call)`` and
+            ``after_kernel(func, args, kwargs, result, call)``; `call` has ``model`` (name), ``module_path``,
+            ``ordinal`` (k-th call of that module in this region) and ``module``.
+        gradients: Measure the gradient norm of each parameter when a backward pass runs within the region.
+    """
+    return Region(models, variant=variant, source=source, configs=configs, listeners=listeners, gradients=gradients)
+
+
+def capture(
+    model: nn.Module,
+    args: Sequence[Any] | torch.Tensor = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "model",
+    variant: str = "",
+    config: Any = None,
+    source: str = "location",
+    restore_state: bool = True,
+) -> Structure:
+    """Run one forward pass of `model` as it is and return what it executed.
+
+    The model's mode, gradients, hooks and outputs stay as they are. Wrappers (DistributedDataParallel, torch.compile)
+    are taken off for the pass.
+
+    Args:
+        model: The model, in the mode in which it should be shown.
+        args: Positional inputs; a single tensor stands for one input.
+        kwargs: Keyword inputs.
+        name: Name of the model in the record.
+        variant: Name of the variant, e.g. "eval".
+        config: The model's configuration: an object that JSON can hold.
+        source: As in :func:`observe`.
+        restore_state: Put buffers (e.g. batch statistics) and random states back to what they were before the pass.
+
+    Raises:
+        CaptureFailed: When the forward pass raised; its ``structure`` reaches up to the failing operator.
+        TypeError: When `model` is no module.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"capture() got {type(model).__name__}, expected a torch.nn.Module")
+    positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    named = dict(kwargs or {})
+    region = Region({name: model}, variant=variant, source=source, configs={name: config}, gradients=False)
+    inner, _ = unwrap(model)
+    region._observer.expect(0, positional, named)
+    failure: Exception | None = None
+    with preserved_state(inner) if restore_state else contextlib.nullcontext():
+        with region:
+            try:
+                inner(*positional, **named)
+            except Exception as error:
+                failure = error
+    structure = region.structures.get(name)
+    if failure is not None:
+        raise CaptureFailed(explain(name, inner, positional, named, failure), structure) from failure
+    if structure is None:
+        raise CaptureFailed(f"{name!r} ({type(inner).__name__}) ran without calling its forward; nothing was recorded")
+    return structure

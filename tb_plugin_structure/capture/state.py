@@ -1,0 +1,62 @@
+"""Buffers and random state as they were before a pass."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+@contextlib.contextmanager
+def preserved_state(model: nn.Module) -> Iterator[None]:
+    """Put buffers and random states back at the end, whatever happened.
+
+    Kept: the contents of all registered buffers and which tensor each name holds; the random states of torch (CPU,
+    and the CUDA devices that the model's tensors are on), of Python's ``random`` and of numpy. Plain Python attributes
+    that a forward pass changes are not known to be state and are left.
+    """
+    registered = [
+        (module, name, buffer)
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if isinstance(buffer, Tensor)
+    ]
+    with torch.no_grad():
+        copies = [None if buffer.is_meta or _lazy(buffer) else buffer.clone() for _, _, buffer in registered]
+    cuda = sorted({t.device.index for t in [*model.parameters(), *model.buffers()] if t.device.type == "cuda"})
+    torch_state = torch.get_rng_state()
+    cuda_states = [(device, torch.cuda.get_rng_state(device)) for device in cuda]
+    python_state = random.getstate()
+    numpy_random = getattr(sys.modules.get("numpy"), "random", None)
+    numpy_state = numpy_random.get_state() if numpy_random is not None else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(torch_state)
+        for device, state in cuda_states:
+            torch.cuda.set_rng_state(state, device)
+        random.setstate(python_state)
+        if numpy_random is not None:
+            numpy_random.set_state(numpy_state)
+        with torch.no_grad():
+            for (module, name, buffer), copy in zip(registered, copies, strict=True):
+                if module._buffers.get(name) is not buffer and not _lazy(buffer):
+                    module._buffers[name] = buffer
+                if copy is not None and not _same(buffer, copy):
+                    buffer.copy_(copy)
+
+
+def _lazy(tensor: Tensor) -> bool:
+    return isinstance(tensor, nn.parameter.UninitializedTensorMixin)
+
+
+def _same(left: Tensor, right: Tensor) -> bool:
+    """Bit for bit; a buffer that did not change is not written, so that its version counter stays."""
+    try:
+        return left.shape == right.shape and torch.equal(left, right)
+    except (RuntimeError, NotImplementedError):
+        return False

@@ -1,0 +1,212 @@
+"""Tensor values: which value a tensor holds now, what made it, and which other values reach it through its storage.
+
+A *value* is a row of the table of tensors. A tensor has one value when a kernel returns it and a new one after each
+write in place. Tensors are known by identity and held weakly: a strong reference would keep memory alive and make
+autograd copy what it otherwise keeps.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+KERNEL, INPUT, PARAMETER, BUFFER, CONSTANT, EXTERNAL = range(6)
+"""Positions in ``records.schema.ORIGINS``."""
+
+UNKNOWN_SIZE = -1
+"""Stands for a dimension that has no number, e.g. the ragged one of a jagged tensor."""
+
+
+class TensorReference(weakref.ref):  # type: ignore[type-arg]
+    """A weak reference that knows the tensor's current value."""
+
+    __slots__ = ("row",)
+    row: int
+
+    def __init__(self, tensor: Tensor, row: int) -> None:
+        super().__init__(tensor)
+        self.row = row
+
+    def __new__(cls, tensor: Tensor, row: int) -> TensorReference:
+        return super().__new__(cls, tensor)
+
+
+class Meta(NamedTuple):
+    """What a tensor looks like. `strides` is empty where the layout has none."""
+
+    shape: Any
+    strides: Any
+    dtype: torch.dtype
+    device: torch.device
+    layout: torch.layout
+    offset: int
+
+
+class Source(NamedTuple):
+    """Where a value comes from that no observed kernel made."""
+
+    origin: int
+    model: str
+    name: str
+
+
+def meta_of(tensor: Tensor) -> Meta:
+    """Read a tensor's outline without running anything; never raises."""
+    layout = tensor.layout
+    try:
+        shape: Any = tensor.shape
+        if layout is torch.strided:
+            strides, offset = tensor.stride(), tensor.storage_offset()
+            return Meta(shape, strides, tensor.dtype, tensor.device, layout, offset)
+        return Meta(shape, (), tensor.dtype, tensor.device, layout, 0)
+    except (RuntimeError, NotImplementedError):
+        try:
+            return Meta(tuple(tensor.shape), (), tensor.dtype, tensor.device, layout, 0)
+        except (RuntimeError, NotImplementedError):  # strided nested tensors have no shape
+            return Meta((UNKNOWN_SIZE,) * tensor.dim(), (), tensor.dtype, tensor.device, layout, 0)
+
+
+class Values:
+    """All values of a region, in the order in which they came about. Columns, one entry a row."""
+
+    def __init__(self) -> None:
+        self.metas: list[Any] = []
+        self.producers: list[int] = []
+        self.storages: list[int] = []
+        self.requires_grad = bytearray()
+        self.sources: dict[int, Source] = {}
+        self.previous: dict[int, int] = {}
+        """Row made by an in-place write -> the row that the same tensor had before."""
+        self.references: dict[int, TensorReference] = {}
+        self.writes: dict[int, list[tuple[int, int, int]]] = {}
+        """Storage -> writes in place: (row, first byte, one past the last byte)."""
+        self.linked: dict[int, list[int]] = {}
+        """Row of a value that no kernel made -> rows it was made from (shared memory, autograd)."""
+        self.storage_count = 0
+        self._registered: dict[int, tuple[Tensor, Source]] = {}
+        self._indexed_rows = 0
+        self._by_address: dict[int, int] = {}
+        self._row_references: list[TensorReference] = []
+
+    # ---- what is known before anything runs
+
+    def register(self, tensor: Tensor, source: Source) -> None:
+        """A parameter or buffer; it gets a row when it is first read. The first registration counts."""
+        self._registered.setdefault(id(tensor), (tensor, source))
+
+    # ---- rows
+
+    def add(self, tensor: Tensor, producer: int, storage: int) -> int:
+        """A new value of `tensor`. `storage` is the number of a known storage, or -1 for memory not seen before."""
+        row = len(self.producers)
+        self.metas.append(meta_of(tensor))
+        self.producers.append(producer)
+        if storage < 0:
+            storage = self.storage_count
+            self.storage_count += 1
+        self.storages.append(storage)
+        self.requires_grad.append(0)
+        reference = TensorReference(tensor, row)
+        self.references[id(tensor)] = reference
+        self._row_references.append(reference)
+        return row
+
+    def row(self, tensor: Tensor) -> int:
+        """The current value of a tensor, a new row when it is met for the first time."""
+        reference = self.references.get(id(tensor))
+        if reference is None or reference() is not tensor:
+            return self._unknown(tensor)
+        return reference.row
+
+    def known(self, tensor: Tensor) -> int:
+        """The current value, -1 when the tensor was never met."""
+        reference = self.references.get(id(tensor))
+        return -1 if reference is None or reference() is not tensor else reference.row
+
+    def external(self, tensor: Tensor, source: Source) -> int:
+        """The value of a tensor that enters a model as an argument: a row with `source` unless it is known already."""
+        row = self.known(tensor)
+        if row < 0:
+            row = self._unknown(tensor, source)
+        return row
+
+    def _unknown(self, tensor: Tensor, source: Source | None = None) -> int:
+        """A tensor that no observed kernel returned: a parameter, an input, a constant, or an alias of something."""
+        registered = self._registered.get(id(tensor))
+        if registered is not None and registered[0] is tensor:
+            source = registered[1]
+        alias = self._alias(tensor)
+        row = self.add(tensor, -1, self.storages[alias] if alias >= 0 else -1)
+        self.sources[row] = source or Source(CONSTANT, "", "")
+        if alias >= 0:
+            self.linked[row] = [alias]
+        if tensor.requires_grad:
+            self.requires_grad[row] = 1
+        return row
+
+    def _alias(self, tensor: Tensor) -> int:
+        """Row of a value that lies in the same memory, -1 when there is none.
+
+        Happens where memory changes hands outside the dispatcher: ``x.data``, ``nn.Parameter(x)``, numpy and back.
+        """
+        address = address_of(tensor)
+        if address == 0:
+            return -1
+        references = self._row_references
+        for position in range(self._indexed_rows, len(references)):
+            reference = references[position]
+            other = reference()
+            if other is not None:
+                self._by_address[address_of(other)] = reference.row
+        self._indexed_rows = len(references)
+        row = self._by_address.get(address, -1)
+        if row < 0:
+            return -1
+        alive = references[row]() if row < len(references) else None
+        if alive is None or address_of(alive) != address:
+            return -1
+        return row
+
+    # ---- memory
+
+    def byte_range(self, row: int) -> tuple[int, int]:
+        """First byte and one past the last byte of a value within its storage; the whole storage if not strided."""
+        meta = self.metas[row]
+        if not meta.strides and len(meta.shape):
+            return 0, 1 << 62
+        try:
+            last = meta.offset
+            for size, stride in zip(meta.shape, meta.strides, strict=True):
+                if size == 0:
+                    return 0, 0
+                last += (size - 1) * stride
+            size = meta.dtype.itemsize
+            return int(meta.offset) * size, int(last + 1) * size
+        except (TypeError, ValueError, RuntimeError):
+            return 0, 1 << 62
+
+    def wrote(self, row: int) -> None:
+        """A kernel wrote `row`'s memory in place."""
+        low, high = self.byte_range(row)
+        self.writes.setdefault(self.storages[row], []).append((row, low, high))
+
+    def through_storage(self, row: int) -> list[int]:
+        """Later writes that overlap a value's memory: what a reader of `row` really sees."""
+        writes = self.writes.get(self.storages[row])
+        if writes is None:
+            return []
+        low, high = self.byte_range(row)
+        return [other for other, begin, end in writes if other > row and begin < high and low < end]
+
+
+def address_of(tensor: Tensor) -> int:
+    """Where a tensor's first element lies; 0 when it has no memory."""
+    try:
+        if tensor.layout is not torch.strided or tensor.is_meta or type(tensor).__name__ == "FakeTensor":
+            return 0
+        return tensor.data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
