@@ -1,4 +1,4 @@
-"""``api/attention/detail`` and ``api/attention/comparison``."""
+"""``api/attention/detail``, ``api/attention/stored`` and ``api/attention/comparison``."""
 
 from __future__ import annotations
 
@@ -51,6 +51,33 @@ def detail_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
                 blob = record.blob(detail.first_blob + list(detail.heads).index(head))
                 return respond_bytes(query, blob, gzipped=True, expires=DAY if address.hash else 0)
         raise errors.NotFoundError(missing)
+
+    return handle
+
+
+def stored_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
+    def handle(query: Query) -> wrappers.Response:
+        address = address_of(query)
+        overview, _ = store.attention(query.context, query.experiment, address)
+        header = overview.header
+        stored: dict[tuple[str, int, int], list[int]] = {}
+        for module_path in dict.fromkeys(layer.module_path for layer in header.layers):
+            tag = names.attention_detail_tag(header.model, module_path)
+            try:
+                record = store.find(
+                    query.context,
+                    query.experiment,
+                    names.ATTENTION_DETAIL_PLUGIN,
+                    Address(address.run, tag, address.step),
+                )
+            except errors.NotFoundError:
+                continue
+            detail_header = decode_detail_header([store.header(query.experiment, record)])
+            if detail_header.example == header.example:
+                for detail in detail_header.details:
+                    stored[detail.module_path, detail.call_ordinal, detail.ordinal] = sorted(detail.heads)
+        heads = [stored.get((layer.module_path, layer.call_ordinal, layer.ordinal), []) for layer in header.layers]
+        return respond_json(query, {"heads": heads})
 
     return handle
 
