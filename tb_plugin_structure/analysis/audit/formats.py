@@ -1,0 +1,195 @@
+"""The report as Markdown, CSV and JSON. Numbers are exact in CSV and JSON, short in Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from tb_plugin_structure.analysis.audit.stages import LEVEL_NAMES
+from tb_plugin_structure.records.schema import AUDIT_ROWS
+from tb_plugin_structure.v1 import alignment_pb2, audit_pb2
+
+if TYPE_CHECKING:
+    from tb_plugin_structure.analysis.audit.report import AuditReport
+    from tb_plugin_structure.analysis.audit.rows import Row
+
+VERDICTS = {
+    audit_pb2.VERDICT_MATCH: "match",
+    audit_pb2.VERDICT_ADAPT: "adapt",
+    audit_pb2.VERDICT_INCOMPATIBLE: "incompatible",
+    audit_pb2.VERDICT_UNMATCHED: "unmatched",
+}
+
+
+def count_text(value: float) -> str:
+    """1,234,567 as "1.23 M"; "?" for unknown."""
+    if math.isnan(value):
+        return "?"
+    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {unit}" if abs(value) < 1000 * factor else f"{value / factor:,.0f} {unit}"
+    return f"{value:.0f}"
+
+
+def ratio_text(student: float, teacher: float) -> str:
+    """Student over teacher, "0.46×"; "" when either is unknown or the teacher's is 0."""
+    if math.isnan(student) or math.isnan(teacher) or teacher == 0:
+        return ""
+    return f"{student / teacher:.2f}×"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))
+
+
+def rows_to_level(report: AuditReport, level: str) -> list[Row]:
+    """Rows of the report down to a level, the model's own row included.
+
+    Raises:
+        ValueError: When there is no such level.
+    """
+    if level not in LEVEL_NAMES:
+        raise ValueError(f"level is {level!r}, expected one of {', '.join(LEVEL_NAMES)}")
+    return [row for row in report.rows if row.level <= LEVEL_NAMES.index(level)]
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]], right: frozenset[int] = frozenset()) -> str:
+    """A Markdown table; `right` are the columns aligned to the right."""
+    lines = ["| " + " | ".join(head) + " |"]
+    lines.append("|" + "|".join(" ---: " if place in right else " --- " for place in range(len(head))) + "|")
+    lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+ROW_HEAD = ("stage", "teacher", "shape", "student", "shape", "verdict", "adapter", "params", "cause")
+
+
+def row_cells(row: Row) -> list[str]:
+    """The columns that text tables show."""
+    classes = f" ({', '.join(row.comparison.classes)})" if row.comparison.classes else ""
+    return [
+        row.stage,
+        _path(row.teacher),
+        shape_text(row.teacher.shape) if row.teacher is not None else "",
+        _path(row.student),
+        shape_text(row.student.shape) if row.student is not None else "",
+        VERDICTS[row.comparison.verdict] + classes,
+        row.comparison.adapter.line() or "–",
+        f"{row.comparison.adapter.parameters:,}" if row.comparison.adapter.parameters else "",
+        row.cause,
+    ]
+
+
+def _path(feature: Any) -> str:
+    if feature is None:
+        return "–"
+    path = feature.path or "(model)"
+    if feature.calls > 1:
+        path += f" (call {feature.ordinal + 1}/{feature.calls})"
+    return path + (f" [{feature.element}]" if feature.element else "")
+
+
+STAGE_HEAD = ("stage", "params T", "params S", "S/T", "MACs T", "MACs S", "S/T", "activation bytes T", "S", "S/T")
+
+
+def stage_cells(report: AuditReport) -> list[list[str]]:
+    return [
+        [
+            stage.stage,
+            *_three(stage.teacher_parameters, stage.student_parameters),
+            *_three(stage.teacher_macs, stage.student_macs),
+            *_three(stage.teacher_activation_bytes, stage.student_activation_bytes),
+        ]
+        for stage in report.stages
+    ]
+
+
+def _three(teacher: float, student: float) -> tuple[str, str, str]:
+    return count_text(teacher), count_text(student), ratio_text(student, teacher)
+
+
+def markdown_text(report: AuditReport, level: str) -> str:
+    teacher, student = report.teacher.structure, report.student.structure
+    parts = [f"# Shape audit: {teacher.name} → {student.name}", report.summary()]
+    if report.findings:
+        parts += [
+            "## Findings",
+            markdown_table(
+                ("severity", "rule", "where", "what", "fix"),
+                [
+                    (f.severity, f.rule, f"{f.subject} {f.module_path}".strip(), f.message, f.fix)
+                    for f in report.findings
+                ],
+            ),
+        ]
+    parts += [
+        "## Stages",
+        markdown_table(STAGE_HEAD, stage_cells(report), right=frozenset(range(1, 10))),
+        "## Pairs",
+        markdown_table(ROW_HEAD, map(row_cells, rows_to_level(report, level)), right=frozenset({7})),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _readable(name: str, value: Any) -> Any:
+    """Enumerations by name, numbers as JSON can hold them."""
+    if name == "verdict":
+        return VERDICTS[value]
+    if name == "level":
+        return LEVEL_NAMES[value]
+    if name == "kind":
+        return alignment_pb2.PairKind.Name(value).removeprefix("PAIR_KIND_").lower()
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else round(value, 6)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def csv_text(report: AuditReport) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = report.columns()
+    names = [field.name for field in AUDIT_ROWS]
+    writer.writerow(names)
+    for values in zip(*(columns[name] for name in names), strict=True):
+        writer.writerow([_flat(_readable(name, value)) for name, value in zip(names, values, strict=True)])
+    return out.getvalue()
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, list):
+        return ("×" if value and isinstance(value[0], int) else " | ").join(map(str, value))
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
+        return "'" + value  # a spreadsheet would take it for a formula
+    return "" if value is None else value
+
+
+def json_value(report: AuditReport) -> dict[str, Any]:
+    """The report as JSON values."""
+    columns = report.columns()
+    names = [field.name for field in AUDIT_ROWS]
+    return {
+        "summary": report.summary(),
+        "teacher": report.teacher.structure.name,
+        "student": report.student.structure.name,
+        "findings": [asdict(finding) for finding in report.findings],
+        "stages": [
+            {name: _readable(name, value) for name, value in stage._asdict().items()} for stage in report.stages
+        ],
+        "rows": [
+            {name: _readable(name, value) for name, value in zip(names, values, strict=True)}
+            for values in zip(*(columns[name] for name in names), strict=True)
+        ],
+    }
+
+
+def json_text(report: AuditReport) -> str:
+    return json.dumps(json_value(report), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,279 @@
+"""The audit's answer: rows, stage totals and findings, as a message, as text, and as what a training script needs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tb_plugin_structure.analysis.audit.compare import ADAPT, INCOMPATIBLE, MATCH, UNMATCHED
+from tb_plugin_structure.analysis.audit.findings import Finding
+from tb_plugin_structure.analysis.audit.formats import csv_text, json_text, markdown_text
+from tb_plugin_structure.analysis.audit.rows import Row, StageCost
+from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.stages import LEVEL_NAMES, STAGE
+from tb_plugin_structure.records.schema import AUDIT_ROWS, AUDIT_STAGES
+from tb_plugin_structure.records.strings import StringPool
+from tb_plugin_structure.records.table import columns_from_rows, encode_table
+from tb_plugin_structure.v1 import audit_pb2
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_SEVERITIES = {
+    "info": audit_pb2.SEVERITY_INFO,
+    "warning": audit_pb2.SEVERITY_WARNING,
+    "error": audit_pb2.SEVERITY_ERROR,
+}
+
+
+class Hook(NamedTuple):
+    """A pair of features to record in a training loop. Paths and elements are "" for the model and for a single tensor;
+    calls count from 0 among the calls of that module in one forward pass."""
+
+    teacher_path: str
+    student_path: str
+    teacher_element: str
+    student_element: str
+    teacher_call: int
+    student_call: int
+    level: str
+
+
+class AuditReport:
+    """What :func:`audit` returns. ``rows``, ``stages`` and ``findings`` are lists of plain objects."""
+
+    def __init__(
+        self,
+        alignment: Any,
+        teacher: Side,
+        student: Side,
+        rows: list[Row],
+        stages: list[StageCost],
+        findings: list[Finding],
+    ) -> None:
+        self.alignment = alignment
+        self.teacher, self.student = teacher, student
+        self.rows, self.stages, self.findings = rows, stages, findings
+
+    def row(self, student_path: str, level: str | None = None) -> Row:
+        """The first row of a student's module.
+
+        Raises:
+            KeyError: When there is none; the message names the nearest paths.
+        """
+        for row in self.rows:
+            fits = level is None or LEVEL_NAMES[row.level] == level
+            if fits and row.student is not None and row.student_path == student_path:
+                return row
+        near = difflib.get_close_matches(student_path, [row.student_path for row in self.rows], 3)
+        raise KeyError(f"no row for the student's module {student_path!r}; nearest: {', '.join(near) or 'none'}")
+
+    def summary(self) -> str:
+        """One sentence a person could say aloud."""
+        counted = dict.fromkeys((MATCH, ADAPT, INCOMPATIBLE), 0)
+        shown = [row for row in self.rows if row.level == STAGE] or self.rows
+        for row in shown:
+            if row.verdict != UNMATCHED:
+                counted[row.verdict] += 1
+        total = sum(counted.values())
+        if not total:
+            said = "No module of the student has a counterpart in the teacher"
+        elif counted[MATCH] == total:
+            said = f"All {total} paired stage outputs match as they are"
+        else:
+            said = f"Of {total} paired stage outputs {counted[MATCH]} match as they are"
+            if counted[ADAPT]:
+                said += f", {counted[ADAPT]} need an adapter"
+            if counted[INCOMPATIBLE]:
+                said += f", {counted[INCOMPATIBLE]} cannot be adapted honestly"
+        alone = [sum(row.verdict == UNMATCHED and row.student is None for row in shown)]
+        alone.append(sum(row.verdict == UNMATCHED and row.teacher is None for row in shown))
+        if any(alone):
+            said += f"; {alone[0]} only in the teacher, {alone[1]} only in the student"
+        ratios = [
+            f"{self.student.total(name) / self.teacher.total(name):.2f} × {text}"
+            for name, text in (("parameters", "parameters"), ("macs", "MACs"))
+            if self.teacher.total(name)
+        ]
+        return said + ("; " + ", ".join(ratios) if ratios else "") + "."
+
+    # ---- for the wire and for files
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The rows as columns, as declared in ``records.schema.AUDIT_ROWS``."""
+        return columns_from_rows(AUDIT_ROWS, (_cells(row) for row in self.rows))
+
+    def to_proto(self) -> audit_pb2.Audit:
+        """The message of the route ``api/audit``."""
+        pool = StringPool()
+        audit = audit_pb2.Audit(
+            summary=self.summary(),
+            teacher=self.teacher.structure.name,
+            student=self.student.structure.name,
+            teacher_totals=self.teacher.structure.header.totals,
+            student_totals=self.student.structure.header.totals,
+            rows=encode_table("rows", AUDIT_ROWS, self.columns(), pool),
+            stages=encode_table("stages", AUDIT_STAGES, columns_from_rows(AUDIT_STAGES, self.stages), pool),
+        )
+        for finding in self.findings:
+            audit.findings.add(
+                rule=finding.rule,
+                severity=_SEVERITIES[finding.severity],
+                message=finding.message,
+                explanation=finding.explanation,
+                fix=finding.fix,
+                subject=finding.subject,
+                module_path=finding.module_path,
+                row=finding.row,
+            )
+        audit.strings.CopyFrom(pool.to_proto())
+        return audit
+
+    def to_markdown(self, level: str = "block") -> str:
+        """Tables of findings, stages and rows down to a level ("stage", "block" or "leaf")."""
+        return markdown_text(self, level)
+
+    def to_csv(self) -> str:
+        """All rows and columns, lists joined by spaces or " | "."""
+        return csv_text(self)
+
+    def to_json(self) -> str:
+        """Summary, rows, stages and findings; stable, so that two reports can be compared by diff."""
+        return json_text(self)
+
+    # ---- for training
+
+    def selected(self, level: str | Sequence[str] | None = None, paths: Sequence[str] | None = None) -> list[Row]:
+        """Rows that can be compared (match or adapt), one a student call: of a level, or of these student paths.
+
+        Raises:
+            ValueError: When a level does not exist, or a path has no comparable row (the message gives the reason).
+            KeyError: When the student has no such path.
+        """
+        levels = [level] if isinstance(level, str) else level
+        for name in levels or ():
+            if name not in LEVEL_NAMES:
+                raise ValueError(f"level is {name!r}, expected one of {', '.join(LEVEL_NAMES)}")
+        chosen: dict[tuple[str, int], Row] = {}
+        for row in self.rows:
+            if row.verdict not in (MATCH, ADAPT) or row.student is None or row.student.tensor < 0:
+                continue
+            if levels is not None and LEVEL_NAMES[row.level] not in levels:
+                continue
+            if paths is not None and row.student_path not in paths:
+                continue
+            key = (row.student_path, row.student.ordinal)
+            best = chosen.get(key)
+            if best is None or row.pair.confidence > best.pair.confidence:
+                chosen[key] = row
+        if paths is not None:
+            found = {path for path, _ in chosen}
+            for path in paths:
+                if path not in found:
+                    refused = next(
+                        (row for row in self.rows if row.student is not None and row.student_path == path), None
+                    )
+                    reason = self.row(path).cause if refused is None else refused.cause  # KeyError: nearest paths
+                    raise ValueError(f"{path!r} cannot be compared with the teacher: {reason}")
+        return list(chosen.values())
+
+    def hooks(self, level: str | Sequence[str] | None = None, paths: Sequence[str] | None = None) -> list[Hook]:
+        """The pairs of features to record, in the student's execution order. Selected as in :meth:`selected`."""
+        return [
+            Hook(
+                row.teacher.path,
+                row.student.path,
+                row.teacher.element,
+                row.student.element,
+                row.teacher.ordinal,
+                row.student.ordinal,
+                LEVEL_NAMES[row.level],
+            )
+            for row in self.selected(level, paths)
+            if row.teacher is not None and row.student is not None
+        ]
+
+    def adapters(
+        self,
+        level: str | Sequence[str] | None = None,
+        paths: Sequence[str] | None = None,
+        **factory: Any,
+    ) -> nn.ModuleDict:
+        """Modules that make the shapes meet, from student to teacher: keys are student paths with "/" for ".".
+
+        A pair that needs none is absent; :meth:`selected` chooses. `factory` may hold ``device`` and ``dtype``.
+        """
+        from tb_plugin_structure.distill.adapters import build_adapters  # torch is needed from here on
+
+        return build_adapters(self, level=level, paths=paths, **factory)
+
+    def configuration(self, framework: str, level: str | Sequence[str] | None = "stage") -> dict[str, Any]:
+        """The pairs as configuration of "torchdistill", "textbrewer", "mmrazor" or "modelopt".
+
+        Raises:
+            ValueError: When the framework is none of these.
+        """
+        from tb_plugin_structure.analysis.audit.configurations import configuration
+
+        return configuration(self, framework, level)
+
+    @cached_property
+    def adapter_parameters(self) -> int:
+        """Parameters of all stage-level adapters together."""
+        return sum(row.comparison.adapter.parameters for row in self.rows if row.level == STAGE)
+
+    def __repr__(self) -> str:
+        return f"AuditReport({self.summary()!r}, {len(self.rows)} rows, {len(self.findings)} findings)"
+
+
+def call_text(feature: Any) -> str:
+    return f"{feature.ordinal + 1} of {feature.calls}" if feature is not None and feature.calls > 1 else ""
+
+
+def _flags(feature: Any) -> tuple[str, ...]:
+    if feature is None:
+        return ()
+    return (*feature.flags, *([f"after {feature.after_activation}"] if feature.after_activation else []))
+
+
+def _cells(row: Row) -> list[Any]:
+    t, s, adapter = row.teacher, row.student, row.comparison.adapter
+
+    def both(read: Callable[[Any], Any], empty: Any) -> list[Any]:
+        return [empty if feature is None else read(feature) for feature in (t, s)]
+
+    return [
+        row.pair.index,
+        row.pair.teacher,
+        row.pair.student,
+        row.level,
+        row.stage,
+        *both(lambda f: f.path, ""),
+        *both(lambda f: f.class_name, ""),
+        row.pair.kind,
+        row.pair.confidence,
+        *both(lambda f: f.shape, ()),
+        *both(lambda f: f.element, ""),
+        *both(lambda f: f.names, ()),
+        *both(lambda f: f.dtype, ""),
+        *both(lambda f: f.device, ""),
+        row.verdict,
+        row.comparison.classes,
+        adapter.line(),
+        adapter.code(),
+        float(adapter.parameters),
+        row.cause,
+        row.teacher_parameters,
+        row.student_parameters,
+        row.teacher_macs,
+        row.student_macs,
+        row.teacher_activation_bytes,
+        row.student_activation_bytes,
+        row.matched,
+        *both(call_text, ""),
+        *both(lambda f: f.layout, ""),
+        *both(lambda f: [dimension.text() for dimension in f.dimensions], ()),
+        *both(_flags, ()),
+    ]

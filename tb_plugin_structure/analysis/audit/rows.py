@@ -1,0 +1,247 @@
+"""The rows of the audit: one per aligned pair of module calls and per call without a counterpart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tb_plugin_structure.analysis.audit.causes import Causes
+from tb_plugin_structure.analysis.audit.compare import UNMATCHED, Comparison, Options, compare
+from tb_plugin_structure.analysis.audit.feature import Feature
+from tb_plugin_structure.analysis.audit.side import Side, common_elements
+
+MODEL_STAGE = "(model)"
+"""Name of the stage that the model's own call belongs to."""
+
+
+class Pair(NamedTuple):
+    """One row of an alignment's pairs."""
+
+    index: int
+    teacher: int
+    student: int
+    kind: int
+    confidence: float
+    evidence: tuple[str, ...]
+    group: int
+    stack: int
+
+
+def read_pairs(alignment: Any) -> list[Pair]:
+    """Rows of ``alignment.pairs``, a table as declared in ``records.schema.ALIGNMENT_PAIRS`` or objects with its
+    columns as attributes."""
+    pairs = alignment.pairs
+    if hasattr(pairs, "column_lists"):
+        evidence = [pairs.texts("evidence", row) for row in range(pairs.rows)]
+        columns = [pairs[name].tolist() for name in ("teacher", "student", "kind", "confidence")]
+        ends = [pairs[name].tolist() for name in ("group", "stack")]
+        return [
+            Pair(index, t, s, kind, confidence, tuple(why), group, stack)
+            for index, (t, s, kind, confidence, why, group, stack) in enumerate(
+                zip(*columns, evidence, *ends, strict=True)
+            )
+        ]
+    return [
+        Pair(
+            index,
+            int(pair.teacher),
+            int(pair.student),
+            int(pair.kind),
+            float(pair.confidence),
+            tuple(pair.evidence),
+            int(pair.group),
+            int(pair.stack),
+        )
+        for index, pair in enumerate(pairs)
+    ]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row; the columns of ``records.schema.AUDIT_ROWS`` are read off it."""
+
+    pair: Pair
+    level: int
+    stage: str
+    teacher: Feature | None
+    student: Feature | None
+    comparison: Comparison
+    cause: str
+    matched: str
+    teacher_parameters: float
+    student_parameters: float
+    teacher_macs: float
+    student_macs: float
+    teacher_activation_bytes: float
+    student_activation_bytes: float
+
+    @property
+    def verdict(self) -> int:
+        return self.comparison.verdict
+
+    @property
+    def teacher_path(self) -> str:
+        return self.teacher.path if self.teacher is not None else ""
+
+    @property
+    def student_path(self) -> str:
+        return self.student.path if self.student is not None else ""
+
+
+class StageCost(NamedTuple):
+    """Totals of a stage; NaN where unknown."""
+
+    stage: str
+    teacher_parameters: float
+    student_parameters: float
+    teacher_macs: float
+    student_macs: float
+    teacher_activation_bytes: float
+    student_activation_bytes: float
+
+
+def build_rows(alignment: Any, teacher: Side, student: Side, options: Options) -> list[Row]:
+    """All rows, in the student's execution order; what only the teacher has stands where the teacher ran it."""
+    pairs = read_pairs(alignment)
+    names = _StageNames(pairs, teacher, student)
+    causes = Causes(teacher, student)
+    policies = [str(getattr(stack, "policy", "")) for stack in getattr(alignment, "stacks", [])]
+    return [
+        _row(pair, names.of(pair), teacher, student, options, causes, policies) for pair in _in_execution_order(pairs)
+    ]
+
+
+def _in_execution_order(pairs: Sequence[Pair]) -> list[Pair]:
+    """Student calls in order; a teacher-only call behind the last paired teacher call that began before it."""
+    by_teacher = sorted((pair for pair in pairs if pair.teacher >= 0), key=lambda pair: (pair.teacher, pair.student))
+    keys: dict[int, tuple[int, int, int]] = {}
+    anchor = -1
+    for pair in by_teacher:
+        if pair.student >= 0:
+            anchor = max(anchor, pair.student)
+            keys[pair.index] = (pair.student, 0, pair.teacher)
+        else:
+            keys[pair.index] = (anchor, 1, pair.teacher)
+    for pair in pairs:
+        keys.setdefault(pair.index, (pair.student, 0, -1))
+    return sorted(pairs, key=lambda pair: keys[pair.index])
+
+
+class _StageNames:
+    """The stage of each pair: the student's; the teacher's own name where the student has no such stage."""
+
+    def __init__(self, pairs: Sequence[Pair], teacher: Side, student: Side) -> None:
+        self.teacher, self.student = teacher, student
+        votes: dict[str, Counter[str]] = {}
+        for pair in pairs:
+            if pair.teacher >= 0 and pair.student >= 0:
+                stage = teacher.stages.of_call(pair.teacher)[0]
+                votes.setdefault(stage, Counter())[student.stages.of_call(pair.student)[0]] += 1
+        self.partner = {stage: counted.most_common(1)[0][0] for stage, counted in votes.items()}
+
+    def of(self, pair: Pair) -> tuple[str, int]:
+        if pair.student >= 0:
+            stage, level = self.student.stages.of_call(pair.student)
+        else:
+            stage, level = self.teacher.stages.of_call(pair.teacher)
+            stage = self.partner.get(stage, stage)
+        return stage or MODEL_STAGE, level
+
+
+def _row(
+    pair: Pair,
+    stage: tuple[str, int],
+    teacher: Side,
+    student: Side,
+    options: Options,
+    causes: Causes,
+    policies: Sequence[str],
+) -> Row:
+    t = s = None
+    if pair.teacher >= 0 and pair.student >= 0:
+        elements = teacher.elements(pair.teacher), student.elements(pair.student)
+        chosen = common_elements(*elements) if all(elements) else (None, None)
+        t, s = teacher.feature(pair.teacher, chosen[0]), student.feature(pair.student, chosen[1])
+        comparison = compare(t, s, options)
+    else:
+        t = teacher.feature(pair.teacher) if pair.teacher >= 0 else None
+        s = student.feature(pair.student) if pair.student >= 0 else None
+        comparison = Comparison(UNMATCHED, reason=f"only in the {'teacher' if s is None else 'student'}")
+    shown = causes.explain(t, s, comparison.classes) if t is not None and s is not None else ""
+    costs = [_costs(side, call) for side, call in ((teacher, pair.teacher), (student, pair.student))]
+    policy = policies[pair.stack] if 0 <= pair.stack < len(policies) else ""
+    return Row(
+        pair,
+        stage[1],
+        stage[0],
+        t,
+        s,
+        comparison,
+        "; ".join(text for text in (comparison.reason, shown) if text),
+        "; ".join([*([f"policy {policy}"] if policy else []), *pair.evidence]),
+        *(value for both in zip(*costs, strict=True) for value in both),
+    )
+
+
+def _costs(side: Side, call: int) -> tuple[float, float, float]:
+    """Parameters, MACs and activation bytes of a call; NaN when there is no call."""
+    if call < 0:
+        return (float("nan"),) * 3
+    module = int(side.structure.module_calls["module"][call])
+    return (
+        float(side.parameter_count(module)),
+        side.structure.call_macs(call),
+        side.structure.call_activation_bytes(call),
+    )
+
+
+def stage_costs(rows: Sequence[Row], teacher: Side, student: Side) -> list[StageCost]:
+    """Totals of each stage in the order in which stages first appear; a parameter shared within a stage once."""
+    calls: dict[str, tuple[list[int], list[int]]] = {}
+    for row in rows:
+        if row.stage == MODEL_STAGE:
+            continue
+        of_teacher, of_student = calls.setdefault(row.stage, ([], []))
+        if row.pair.teacher >= 0:
+            of_teacher.append(row.pair.teacher)
+        if row.pair.student >= 0:
+            of_student.append(row.pair.student)
+    return [
+        StageCost(
+            stage,
+            *(
+                value
+                for both in zip(_total(teacher, set(of_teacher)), _total(student, set(of_student)), strict=True)
+                for value in both
+            ),
+        )
+        for stage, (of_teacher, of_student) in calls.items()
+    ]
+
+
+def _total(side: Side, calls: set[int]) -> tuple[float, float, float]:
+    if not calls:
+        return (float("nan"),) * 3
+    structure = side.structure
+    outermost = list(_outermost(sorted(calls), side.call_ends))
+    parameters: set[int] = set()
+    for call in outermost:
+        parameters.update(side.own_parameters(int(structure.module_calls["module"][call])))
+    macs = np.array([structure.call_macs(call) for call in outermost])
+    return (
+        float(sum(int(structure.parameter_elements[row]) for row in parameters)),
+        float(np.nansum(macs)) if not np.isnan(macs).all() else float("nan"),
+        float(sum(structure.call_activation_bytes(call) for call in outermost)),
+    )
+
+
+def _outermost(calls: Sequence[int], ends: Sequence[int]) -> Iterator[int]:
+    end = -1
+    for call in calls:
+        if call >= end:
+            yield call
+            end = ends[call]
