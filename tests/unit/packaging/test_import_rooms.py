@@ -159,18 +159,20 @@ def test_loaders_import_only_tensorboards_base_plugin() -> None:
     assert {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names} == {"tensorboard.plugins"}
 
 
-# ---- the frontend: dashboards draw with ui, graph, table and heatmap, which know wire at most
+# ---- the frontend: dashboards draw with ui, graph, table and heatmap, which know wire and the visual language at most
 
 # The generated code (`gen`) is the schema itself: whoever may read `wire` may name its enumerations.
 WIRE = {"wire", "gen"}
 DRAWING = {"graph", "table", "heatmap"}
+# The visual language: colours, kinds and how numbers are written. Constants and pure functions, without components.
+LANGUAGE = {"ui/tokens", "ui/kinds", "ui/format"}
 FRONTEND_ROOMS = {
     "gen": set(),
     "wire": {"gen"},
     "host": WIRE,
-    "graph": {*WIRE, "workers"},
-    "table": WIRE,
-    "heatmap": WIRE,
+    "graph": {*WIRE, *LANGUAGE, "workers"},
+    "table": {*WIRE, *LANGUAGE},
+    "heatmap": {*WIRE, *LANGUAGE},
     "workers": {*WIRE, "graph"},
     "ui": {*WIRE, *DRAWING, "host"},
     "dashboards": {*WIRE, *DRAWING, "ui", "host", "workers"},
@@ -197,8 +199,12 @@ def test_frontend_rooms_import_one_way_and_dashboards_never_each_other() -> None
             if parts[0] == "dashboards" and same_room:
                 fine = target_parts[1] == parts[1]
             else:
-                fine = same_room or target_parts[0] in FRONTEND_ROOMS[parts[0]]
+                names = {target_parts[0], "/".join(target_parts[:2])}
+                fine = same_room or bool(names & FRONTEND_ROOMS[parts[0]])
             if not fine:
                 found.append(f"{file.relative_to(ROOT)} imports {specifier}")
+    # What those three import must be as plain as they are.
+    language = {name for file in LANGUAGE for _, name in frontend_imports(FRONTEND / f"{file}.ts")}
+    assert [name for name in language if not name.startswith(("./", "../wire/", "../gen/"))] == []
     assert seen > 50, "the walk over the frontend found next to nothing, so it proves nothing"
     assert found == []
