@@ -6,12 +6,14 @@ python examples/demo.py --logdir runs/demo --port 6006
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 TABS = ("structure_graph_diff", "structure_shape_audit", "structure_attention")
@@ -43,8 +45,9 @@ def free_port(wanted: int) -> int:
     raise SystemExit(f"ports {wanted} to {wanted + 99} are all in use; name another one with --port")
 
 
-def serve(logdir: Path, port: int) -> int:
-    """Start TensorBoard, print the addresses of the tabs, wait for Ctrl-C. Returns an exit status."""
+@contextlib.contextmanager
+def tensorboard(logdir: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A TensorBoard that answers: its address and its process, which ends with the block."""
     port = free_port(port)
     log = logdir / "tensorboard.log"
     with log.open("w") as output:
@@ -55,14 +58,7 @@ def serve(logdir: Path, port: int) -> int:
         )
         try:
             wait_until_it_answers(server, port, log)
-            print("\nTensorBoard is running. Open")
-            for tab in TABS:
-                print(f"    http://localhost:{port}/#{tab}")
-            print("Ctrl-C stops it.", flush=True)
-            return server.wait()
-        except KeyboardInterrupt:
-            print("\nstopped")
-            return 0
+            yield f"http://localhost:{port}", server
         finally:
             server.terminate()
             server.wait()
@@ -80,6 +76,20 @@ def wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: Path)
             pass
         time.sleep(0.3)
     raise SystemExit(f"TensorBoard did not start; it says:\n{log.read_text()}")
+
+
+def serve(logdir: Path, port: int) -> int:
+    """Show the tabs until Ctrl-C. Returns an exit status."""
+    try:
+        with tensorboard(logdir, port) as (address, server):
+            print("\nTensorBoard is running. Open")
+            for tab in TABS:
+                print(f"    {address}/#{tab}")
+            print("Ctrl-C stops it.", flush=True)
+            return server.wait()
+    except KeyboardInterrupt:
+        print("\nstopped")
+        return 0
 
 
 def main() -> None:
