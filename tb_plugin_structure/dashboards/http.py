@@ -119,29 +119,26 @@ def route(handler: Handler, methods: tuple[str, ...] = ("GET", "HEAD")) -> WsgiA
     return application
 
 
+def respond(query: Query, content: Any, content_type: str, **options: Any) -> wrappers.Response:
+    """TensorBoard's own response: compression, no sniffing, and no caching unless asked for."""
+    response: wrappers.Response = http_util.Respond(query.request, content, content_type, **options)
+    return response
+
+
 def _say(request: wrappers.Request, text: str, code: int, headers: Iterable[tuple[str, str]] = ()) -> wrappers.Response:
-    return http_util.Respond(request, text, "text/plain", code=code, headers=list(headers))
+    response: wrappers.Response = http_util.Respond(request, text, "text/plain", code=code, headers=list(headers))
+    return response
 
 
 def respond_json(query: Query, value: Any) -> wrappers.Response:
     # Serialised here: http_util would turn NaN into the string "NaN"; we have none, and large lists are faster so.
-    return http_util.Respond(query.request, json.dumps(value, allow_nan=False), "application/json")
+    return respond(query, json.dumps(value, allow_nan=False), "application/json")
 
 
 def respond_bytes(query: Query, data: bytes, *, gzipped: bool, expires: int = 0) -> wrappers.Response:
-    return http_util.Respond(
-        query.request,
-        data,
-        "application/octet-stream",
-        content_encoding="gzip" if gzipped else None,
-        expires=expires,
-    )
+    encoding = "gzip" if gzipped else None
+    return respond(query, data, "application/octet-stream", content_encoding=encoding, expires=expires)
 
 
 def respond_download(query: Query, text: str, content_type: str, name: str) -> wrappers.Response:
-    return http_util.Respond(
-        query.request,
-        text,
-        content_type,
-        headers=[("Content-Disposition", f'attachment; filename="{name}"')],
-    )
+    return respond(query, text, content_type, headers=[("Content-Disposition", f'attachment; filename="{name}"')])

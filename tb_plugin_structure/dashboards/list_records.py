@@ -8,7 +8,7 @@ from typing import Any
 from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import Query, respond_json
-from tb_plugin_structure.dashboards.store import RecordStore, StoredRecord
+from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredRecord
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_overview_header
 from tb_plugin_structure.records.blobs import RecordError, check_version
@@ -95,7 +95,25 @@ def list_records(store: RecordStore, context: Any, experiment: str) -> dict[str,
             else:
                 steps.append(described)
         listing[key] = [series[name] for name in sorted(series)]
+    listing["structures"] += _added_graphs(store, context, experiment)
+    listing["structures"].sort(key=lambda entry: (entry["run"], entry["tag"]))
     return listing
+
+
+def _added_graphs(store: RecordStore, context: Any, experiment: str) -> list[dict[str, Any]]:
+    """Graphs that add_graph wrote. Those of other frameworks are left to TensorBoard's own tab."""
+    entries = []
+    for record in store.records(context, experiment, names.ADD_GRAPH_PLUGIN):
+        if record.tag != names.ADD_GRAPH_TAG:
+            continue
+        try:
+            structure, digest = store.structure(context, experiment, Address(record.run, record.tag, record.step))
+        except RecordError:
+            continue
+        shared, step = _structure_step(structure.encode()[0])
+        step = {"step": record.step, "wall_time": record.wall_time, "hash": digest, **step}
+        entries.append({"run": record.run, "tag": record.tag, **shared, "kind": "graph", "steps": [step]})
+    return entries
 
 
 def _problem(record: StoredRecord, error: Exception) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class GraphDiffPlugin(_Dashboard):
     plugin_name = names.GRAPH_DIFF_TAB
     tab_name = "Graph diff"
     entry = "graph_diff"
-    data_plugins = (names.STRUCTURE_PLUGIN,)
+    data_plugins = (names.STRUCTURE_PLUGIN, names.ADD_GRAPH_PLUGIN)
 
 
 class ShapeAuditPlugin(_Dashboard):

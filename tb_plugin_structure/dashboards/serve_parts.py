@@ -36,25 +36,36 @@ def address_of(query: Query, prefix: str = "") -> Address:
 def handler(store: RecordStore, plugin: str) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
         address = address_of(query)
-        name = query.text("part")
-        record = store.find(query.context, query.experiment, plugin, address)
-        expires = DAY if address.hash else 0
-        header_blob = store.header(query.experiment, record)
-        if name == "header":
-            return respond_bytes(query, header_blob, gzipped=False, expires=expires)
-        try:
-            header = _DECODE[plugin](header_blob)
-        except RecordError:
-            raise
-        except Exception as error:
-            raise RecordError(f"the record's header is damaged: {error}") from error
-        parts = [part.name for part in header.parts]
-        if name not in parts:
-            known = ", ".join(["header", *parts])
-            raise errors.NotFoundError(f"the record has no part {name[:80]!r}; it has {known}")
-        blob = record.blob(1 + parts.index(name))
-        if blob[:2] != b"\x1f\x8b":
-            raise RecordError(f"the part {name!r} of the record is damaged: it is not gzip data")
-        return respond_bytes(query, blob, gzipped=True, expires=expires)
+        read: Callable[[int], bytes]
+        if plugin == names.STRUCTURE_PLUGIN and address.tag == names.ADD_GRAPH_TAG:
+            structure, _ = store.structure(query.context, query.experiment, address)
+            read = structure.encode().__getitem__
+            header_blob = read(0)
+        else:
+            record = store.find(query.context, query.experiment, plugin, address)
+            read = record.blob
+            header_blob = store.header(query.experiment, record)
+        return _respond_part(query, plugin, header_blob, read)
 
     return handle
+
+
+def _respond_part(query: Query, plugin: str, header_blob: bytes, read: Callable[[int], bytes]) -> wrappers.Response:
+    name = query.text("part")
+    expires = DAY if query.text("hash", "") else 0
+    if name == "header":
+        return respond_bytes(query, header_blob, gzipped=False, expires=expires)
+    try:
+        header = _DECODE[plugin](header_blob)
+    except RecordError:
+        raise
+    except Exception as error:
+        raise RecordError(f"the record's header is damaged: {error}") from error
+    parts = [part.name for part in header.parts]
+    if name not in parts:
+        known = ", ".join(["header", *parts])
+        raise errors.NotFoundError(f"the record has no part {name[:80]!r}; it has {known}")
+    blob = read(1 + parts.index(name))
+    if blob[:2] != b"\x1f\x8b":
+        raise RecordError(f"the part {name!r} of the record is damaged: it is not gzip data")
+    return respond_bytes(query, blob, gzipped=True, expires=expires)

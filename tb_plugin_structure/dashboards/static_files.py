@@ -8,10 +8,9 @@ from importlib import resources
 from typing import Any
 
 from tensorboard import errors
-from tensorboard.backend import http_util
 from werkzeug import wrappers
 
-from tb_plugin_structure.dashboards.http import Query
+from tb_plugin_structure.dashboards.http import Query, respond
 from tb_plugin_structure.records.blobs import compress
 
 _YEAR = 31_536_000
@@ -72,11 +71,9 @@ def handler(files: dict[str, bytes]) -> Callable[[Query], wrappers.Response]:
         # Hashed names change with their content; entries and whatever has no hash are asked for every time.
         expires = _YEAR if re.search(r"-[0-9a-f]{8,}\.[a-z0-9]+$", path) else 0
         if not content_type.startswith(("text/", "application/json", "image/svg")):
-            return http_util.Respond(query.request, data, content_type, expires=expires)
+            return respond(query, data, content_type, expires=expires)
         if path not in compressed:
             compressed[path] = compress(data)
-        return http_util.Respond(
-            query.request, compressed[path], content_type, content_encoding="gzip", expires=expires
-        )
+        return respond(query, compressed[path], content_type, content_encoding="gzip", expires=expires)
 
     return handle

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tensorboard import errors
+from tensorboard.compat.proto import graph_pb2
 from tensorboard.data import provider
 
 from tb_plugin_structure.dashboards.cache import BoundedCache
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import AttentionOverview
+from tb_plugin_structure.records.blobs import RecordError
+from tb_plugin_structure.records.graph_def import structure_of_graph
 from tb_plugin_structure.records.structure import Structure
 
 ALL = 1_000_000
@@ -25,6 +28,7 @@ ALL = 1_000_000
 
 _DECODED_CACHE_BYTES = 512 << 20
 _BLOB_CACHE_BYTES = 64 << 20
+_MAXIMUM_GRAPH_BYTES = 32 << 20
 
 
 class Address(NamedTuple):
@@ -68,7 +72,7 @@ class RecordStore:
 
     def __init__(self, data_provider: Any) -> None:
         # Weak: the store is kept beside the provider for as long as that lives.
-        self._provider = weakref.ref(data_provider)
+        self._provider: Any = weakref.ref(data_provider)
         self._headers = BoundedCache(_BLOB_CACHE_BYTES)
         self.decoded = BoundedCache(_DECODED_CACHE_BYTES)
 
@@ -134,16 +138,30 @@ class RecordStore:
     # ---- decoded records
 
     def structure(self, context: Any, experiment: str, address: Address) -> tuple[Structure, str]:
-        """A decoded structure and its hash."""
-        record = self.find(context, experiment, names.STRUCTURE_PLUGIN, address)
+        """A decoded structure and its hash; a graph that add_graph wrote is converted."""
+        added = address.tag == names.ADD_GRAPH_TAG
+        plugin = names.ADD_GRAPH_PLUGIN if added else names.STRUCTURE_PLUGIN
+        record = self.find(context, experiment, plugin, address)
         identity = self.hash(experiment, record)
+        decode = self._converted if added else self._decoded
+        return self.decoded.get(("structure", experiment, *record.identity), lambda: decode(record)), identity
 
-        def make() -> tuple[Structure, int]:
-            structure = Structure.decode(record.blobs())
-            # Decoded columns plus what queries cache beside them: a few times the bytes of the parts.
-            return structure, 4 * sum(part.uncompressed_bytes for part in structure.header.parts)
+    @staticmethod
+    def _decoded(record: StoredRecord) -> tuple[Structure, int]:
+        structure = Structure.decode(record.blobs())
+        # Decoded columns plus what queries cache beside them: a few times the bytes of the parts.
+        return structure, 4 * sum(part.uncompressed_bytes for part in structure.header.parts)
 
-        return self.decoded.get(("structure", experiment, *record.identity), make), identity
+    @staticmethod
+    def _converted(record: StoredRecord) -> tuple[Structure, int]:
+        data = record.blob(0)
+        if len(data) > _MAXIMUM_GRAPH_BYTES:
+            raise RecordError(f"the graph of run {record.run!r} has {len(data):,} bytes, too many to convert")
+        try:
+            structure = structure_of_graph(graph_pb2.GraphDef.FromString(data), "add_graph")
+        except Exception as error:
+            raise RecordError(f"the graph of run {record.run!r} cannot be shown: {error}") from error
+        return structure, 4 * sum(part.uncompressed_bytes for part in structure.header.parts)
 
     def attention(self, context: Any, experiment: str, address: Address) -> tuple[AttentionOverview, str]:
         """A decoded attention overview and its hash."""

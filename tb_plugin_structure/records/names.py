@@ -18,6 +18,12 @@ DATA_PLUGINS: Final = (
     PLAN_PLUGIN,
 )
 
+ADD_GRAPH_PLUGIN: Final = "graphs"
+"""TensorBoard's own data plugin, where ``SummaryWriter.add_graph`` writes."""
+
+ADD_GRAPH_TAG: Final = "__run_graph__"
+"""The tag under which both readers list a graph."""
+
 GRAPH_DIFF_TAB: Final = "structure_graph_diff"
 SHAPE_AUDIT_TAB: Final = "structure_shape_audit"
 ATTENTION_TAB: Final = "structure_attention"

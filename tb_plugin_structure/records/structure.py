@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tb_plugin_structure.records import blobs
-from tb_plugin_structure.records.schema import FORMAT_VERSION, ORIGINS, STRUCTURE_TABLES
+from tb_plugin_structure.records.consistency import check_structure
+from tb_plugin_structure.records.schema import FORMAT_VERSION, STRUCTURE_TABLES
 from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.table import Array, Table, encode_table
 from tb_plugin_structure.v1 import columns_pb2, structure_pb2
@@ -97,52 +98,12 @@ class Structure:
             config = None
             if any(part.name == "config" for part in header.parts):
                 config = json.loads(blobs.part_bytes(header.parts, stored, "config"))
-            structure = cls(header, tables, config, stored)
-            structure._check()
-            return structure
+            check_structure(tables)
+            return cls(header, tables, config, stored)
         except blobs.RecordError:
             raise
         except Exception as error:  # protobuf's DecodeError, JSON and length errors: all mean one thing to a user
             raise blobs.RecordError(f"the structure record of {header.model!r} is damaged: {error}") from error
-
-    def _check(self) -> None:
-        """References between tables point to rows that exist, and trees have no cycles."""
-        sizes = {name: getattr(self, name).rows for name in STRUCTURE_TABLES}
-        references = (
-            ("modules", "parameters", "parameters"),
-            ("module_calls", "module", "modules"),
-            ("module_calls", "inputs", "tensors"),
-            ("module_calls", "outputs", "tensors"),
-            ("operators", "call", "module_calls"),
-            ("operators", "inputs", "tensors"),
-            ("operators", "outputs", "tensors"),
-            ("kernels", "operator", "operators"),
-            ("kernels", "inputs", "tensors"),
-            ("kernels", "also_reads", "tensors"),
-            ("kernels", "outputs", "tensors"),
-        )
-        for table, column, target in references:
-            values = getattr(self, table)[column]
-            if len(values) and int(values.max()) >= sizes[target]:
-                raise ValueError(f"{table}.{column} names a row beyond the {sizes[target]} of {target}")
-        for table in ("modules", "module_calls"):
-            parents = getattr(self, table)["parent"].astype(np.int64)
-            if len(parents) and ((parents >= np.arange(len(parents))).any() or (parents < -1).any()):
-                raise ValueError(f"{table}.parent does not form a tree")
-        for begin, end, table, target in (
-            ("operator_begin", "operator_end", "module_calls", "operators"),
-            ("kernel_begin", "kernel_end", "operators", "kernels"),
-        ):
-            low = getattr(self, table)[begin].astype(np.int64)
-            high = getattr(self, table)[end].astype(np.int64)
-            if len(low) and ((low > high).any() or int(high.max()) > sizes[target]):
-                raise ValueError(f"{table}.{begin} and {end} do not fit the {sizes[target]} rows of {target}")
-        producers = self.tensors["producer"]
-        if len(producers) and int(producers.max()) >= sizes["kernels"]:
-            raise ValueError("tensors.producer names a kernel that does not exist")
-        origins = self.tensors["origin"]
-        if len(origins) and int(origins.max()) >= len(ORIGINS):
-            raise ValueError("tensors.origin has a value that is not known")
 
     def _hash(self) -> str:
         """Digest over what ran: names, classes, attributes, calls, operators and shapes."""

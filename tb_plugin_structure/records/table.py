@@ -85,18 +85,25 @@ class Table:
 
     @classmethod
     def from_proto(cls, proto: columns_pb2.Table, strings: Strings, fields: Sequence[Field] | None = None) -> Table:
-        """Decode; `fields` are the columns that must be there.
+        """Decode; `fields` are the columns that must be there, with the types they must have.
 
-        Raises ValueError when columns disagree in length, an offset points outside, or a string index is unknown.
+        Raises ValueError when columns disagree in length or type, an offset points outside, or a string index is
+        unknown.
         """
         values: dict[str, Array] = {}
         offsets: dict[str, Array] = {}
         rows = int(proto.rows)
+        declared = {field.name: field for field in fields or ()}
         for column in proto.columns:
-            where = f"column {column.name!r} of table {proto.name!r}"
+            where = f"column {column.name[:80]!r} of table {proto.name[:80]!r}"
+            if column.name in values:
+                raise ValueError(f"{where} is there twice")
             kind = _TYPE_NAMES.get(column.type)
             if kind is None:
                 continue  # a type of a newer writer; the header's minimum reader version guards what matters
+            field = declared.get(column.name)
+            if field is not None and (field.type != kind or field.is_list != bool(column.offsets)):
+                raise ValueError(f"{where} is of another type than {field.type}{' lists' if field.is_list else ''}")
             dtype = np.dtype(NUMPY_TYPES[kind])
             if len(column.values) % dtype.itemsize:
                 raise ValueError(f"{where} is damaged: {len(column.values)} bytes of {dtype.itemsize}-byte values")
@@ -113,11 +120,10 @@ class Table:
             if kind == "string" and len(array) and int(array.max()) >= len(strings):
                 raise ValueError(f"{where} is damaged: it names a string that is not in the pool")
             values[column.name] = array
-        table = cls(proto.name, rows, values, offsets, strings)
-        for field in fields or ():
-            if field.name not in values or (field.name in offsets) != field.is_list:
-                raise ValueError(f"table {proto.name!r} lacks column {field.name!r}, or it is of another kind")
-        return table
+        missing = [name for name in declared if name not in values]
+        if missing:
+            raise ValueError(f"table {proto.name[:80]!r} lacks the column {missing[0]!r}")
+        return cls(proto.name, rows, values, offsets, strings)
 
 
 def encode_table(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tensorboard.compat.proto import event_pb2, graph_pb2
 
 from tb_plugin_structure import event_file
 from tb_plugin_structure.records import names
@@ -45,6 +46,18 @@ def write_logdir(folder: Path) -> None:
     )
     run.close()
 
+    added = event_file.OwnEventFile(folder / "added")
+    graph = graph_pb2.GraphDef()
+    for name, op, inputs in (
+        ("input/x", "IO Node", []),
+        ("Net/Linear[fc]/3", "aten::linear", ["input/x"]),
+        ("Net/4", "aten::relu", ["Net/Linear[fc]/3"]),
+    ):
+        node = graph.node.add(name=name, op=op, input=inputs)
+        node.attr["_output_shapes"].list.shape.add().dim.add(size=5)
+    added.add_event(event_pb2.Event(wall_time=1, graph_def=graph.SerializeToString()))
+    added.close()
+
     broken = event_file.OwnEventFile(folder / "broken")
     error = structure_pb2.CaptureError(type="RuntimeError", message="shapes do not meet", module_path="second")
     partial = small_structure("partial", error=error)
@@ -76,5 +89,5 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp(f"logdir-{request.param}")
     write_logdir(folder)
     with TensorBoardServer(folder, fast=request.param == "rust") as running:
-        running.records(at_least=6)
+        running.records(at_least=7)
         yield running

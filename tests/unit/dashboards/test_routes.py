@@ -94,6 +94,18 @@ def test_stored_bytes_are_sent_as_they_are_and_cached_only_with_a_hash(server: T
     assert headers["Cache-Control"] == "private, max-age=86400"
 
 
+def test_a_graph_of_add_graph_is_listed_and_served_as_a_structure(server: TensorBoardServer) -> None:
+    entry = _entry(server.records(at_least=7), "structures", "added", "__run_graph__")
+    assert (entry["kind"], entry["steps"][0]["model_class"], entry["steps"][0]["totals"]["operators"]) == (
+        "graph",
+        "Net",
+        2,
+    )
+    address = "run=added&tag=__run_graph__&step=0"
+    data = server.get(f"{TAB}/api/structure?{address}&part=operators")
+    assert columns_pb2.Table.FromString(data).rows == 2
+
+
 def test_alignment_and_audit_answer_with_their_messages(server: TensorBoardServer) -> None:
     alignment = alignment_pb2.Alignment.FromString(server.get(f"{TAB}/api/alignment?{urlencode(PAIR)}"))
     assert (alignment.teacher, alignment.student) == ("teacher", "student")
