@@ -1,0 +1,1 @@
+"""Comparing two records: alignment, audit, attention. Needs numpy, never torch."""

@@ -1,0 +1,420 @@
+"""The result of an alignment, and the function that makes one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from tb_plugin_structure.analysis.alignment.confidence import confidence
+from tb_plugin_structure.analysis.alignment.matching import Link, Matcher, StackMatch
+from tb_plugin_structure.analysis.alignment.merged import Row, merge
+from tb_plugin_structure.analysis.alignment.nesting import pair_composites
+from tb_plugin_structure.analysis.alignment.operators import OperatorPairs, align_operators
+from tb_plugin_structure.analysis.alignment.pair_kinds import (
+    DELETED,
+    INSERTED,
+    KIND_NAMES,
+    MOVED,
+    own_kind,
+    whole_kind,
+)
+from tb_plugin_structure.analysis.alignment.pins import Pins, check_pins, pinned_nodes
+from tb_plugin_structure.analysis.alignment.policies import POLICIES, PolicyError
+from tb_plugin_structure.analysis.alignment.reasons import reasons
+from tb_plugin_structure.analysis.alignment.summary import edit_script, sentence
+from tb_plugin_structure.analysis.alignment.tree import Tree, build_tree
+from tb_plugin_structure.records.schema import ALIGNMENT_OPERATOR_PAIRS, ALIGNMENT_PAIRS
+from tb_plugin_structure.records.strings import StringPool, Strings
+from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.records.table import Table, encode_table
+from tb_plugin_structure.v1 import alignment_pb2
+
+Policy = str | Mapping[str, "str | Sequence[int]"]
+
+_MOST_ALTERNATIVES = 64
+
+
+def align(*, teacher: Structure, student: Structure, policy: Policy = "copy", pins: Pins | None = None) -> Alignment:
+    """Find which part of the student corresponds to which part of the teacher.
+
+    Args:
+        teacher: The record of the one model.
+        student: The record of the other.
+        policy: How stacks of equal blocks of unequal depth are paired: a name of
+            :data:`~tb_plugin_structure.analysis.alignment.policies.POLICIES`, or a mapping from the student's (or
+            teacher's) stack path to a name or a list of indices (for each block of the shorter side the block of the
+            longer one, -1 for none); the key ``""`` sets the default of stacks that are not named. Where weights show
+            which blocks were kept, they decide.
+        pins: Student path -> teacher path, a list of teacher paths, or None for no counterpart.
+
+    Raises:
+        PinError: A pin names an unknown module (the message lists the nearest names) or contradicts another.
+        PolicyError: A policy is unknown or a list does not fit its stack.
+    """
+    return Alignment(teacher, student, policy, dict(pins or {}))
+
+
+class Alignment:
+    """Which calls of two models correspond. Stateless: changing a pin or a policy makes a new alignment.
+
+    Attributes:
+        teacher: The teacher's record.
+        student: The student's record.
+        rows: The merged tree of module calls, parents before children.
+        stacks: ``alignment_pb2.Stack`` of each pair of stacks.
+        edits: ``alignment_pb2.Edit``, coarsest first.
+        counts: ``alignment_pb2.KindCount`` of each kind.
+    """
+
+    def __init__(self, teacher: Structure, student: Structure, policy: Policy, pins: dict[str, Any]) -> None:
+        self.teacher, self.student = teacher, student
+        self.policy, self.pins = policy, pins
+        _check_policy(policy)
+        self._tree_t, self._tree_s = build_tree(teacher), build_tree(student)
+        checked = check_pins(pins, self._tree_t, self._tree_s)
+        self._pairs_pinned, self._alone = pinned_nodes(checked, self._tree_t, self._tree_s)
+        matcher = Matcher(self._tree_t, self._tree_s, policy, self._pairs_pinned, self._alone)
+        outcome = matcher.run()
+        outcome.links += pair_composites(self._tree_t, self._tree_s, outcome)
+        outcome.links = _respect_pins(outcome.links, self._pairs_pinned, self._alone, self._tree_t, self._tree_s)
+        self._matches = outcome.stacks
+        self.rows = self._merged(outcome.links, matcher)
+        self.stacks = [self._stack(match, matcher) for match in outcome.stacks]
+        self.counts = self._counts()
+        self.edits = edit_script(self.rows, self.stacks, teacher, student)
+
+    # ---- building
+
+    def _merged(self, links: list[Link], matcher: Matcher) -> list[Row]:
+        tree_t, tree_s = self._tree_t, self._tree_s
+        best: dict[tuple[int, int], Link] = {}
+        for link in links:
+            call_t, call_s = tree_t.call[link.teacher], tree_s.call[link.student]
+            if call_t >= 0 and call_s >= 0:
+                best.setdefault((call_t, call_s), link)
+        parent_t = self.teacher.module_calls["parent"].tolist()
+        parent_s = self.student.module_calls["parent"].tolist()
+        rows, place = merge(list(best), parent_t, parent_s)
+        self._group(rows)
+        for pair, link in best.items():
+            row = rows[place[pair]]
+            row.stack = link.stack
+            if link.stack >= 0 and self._matches[link.stack].interchangeable and link.how == "policy":
+                row.alternatives = self._alternatives(link)
+        self._mark_unpaired_blocks(rows)
+        for number in range(len(rows) - 1, -1, -1):
+            self._set_kind(rows, number, best)
+        root = next((rows[place[pair]] for pair, link in best.items() if link.how == "root"), None)
+        for pair, link in best.items():
+            if root is not None and link.how == "wrapper":
+                rows[place[pair]].kind = root.kind
+        for row in rows:
+            self._set_confidence(rows, row, best, matcher)
+        return rows
+
+    def _mark_unpaired_blocks(self, rows: list[Row]) -> None:
+        """Blocks that their stack leaves without counterpart belong to it too."""
+        of_t: dict[int, int] = {}
+        of_s: dict[int, int] = {}
+        for number, match in enumerate(self._matches):
+            of_t.update((self._tree_t.call[element], number) for element in match.teacher.elements)
+            of_s.update((self._tree_s.call[element], number) for element in match.student.elements)
+        for row in rows:
+            if row.student < 0:
+                row.stack = of_t.get(row.teacher, -1)
+            elif row.teacher < 0:
+                row.stack = of_s.get(row.student, -1)
+
+    def _alternatives(self, link: Link) -> list[int]:
+        match = self._matches[link.stack]
+        calls = [self._tree_t.call[element] for element in match.teacher.elements if element != link.teacher]
+        return [call for call in calls if call >= 0][:_MOST_ALTERNATIVES]
+
+    @staticmethod
+    def _group(rows: list[Row]) -> None:
+        """Number the connected sets of rows that share a call."""
+        owner: dict[tuple[str, int], int] = {}
+        root = list(range(len(rows)))
+
+        def find(number: int) -> int:
+            while root[number] != number:
+                root[number] = root[root[number]]
+                number = root[number]
+            return number
+
+        for number, row in enumerate(rows):
+            for side, call in (("t", row.teacher), ("s", row.student)):
+                if call < 0:
+                    continue
+                other = owner.setdefault((side, call), number)
+                if other != number:
+                    root[find(number)] = find(other)
+        members: defaultdict[int, list[int]] = defaultdict(list)
+        for number in range(len(rows)):
+            members[find(number)].append(number)
+        group = 0
+        for numbers in members.values():
+            if len(numbers) > 1:
+                for number in numbers:
+                    rows[number].group = group
+                group += 1
+
+    def _set_kind(self, rows: list[Row], number: int, best: dict[tuple[int, int], Link]) -> None:
+        row = rows[number]
+        if row.teacher < 0:
+            row.kind = INSERTED
+            return
+        if row.student < 0:
+            row.kind = DELETED
+            return
+        link = best[row.teacher, row.student]
+        if link.how == "moved":
+            row.kind = MOVED
+            return
+        own = own_kind(self._tree_t, link.teacher, self._tree_s, link.student)
+        row.kind = whole_kind(own, (rows[child].kind for child in row.children)) if row.children else own
+
+    def _set_confidence(self, rows: list[Row], row: Row, best: dict[tuple[int, int], Link], matcher: Matcher) -> None:
+        above = rows[row.parent] if row.parent >= 0 else None
+        if row.teacher < 0 or row.student < 0:
+            row.confidence = 0.9 * (above.confidence if above is not None else 1.0)
+            row.evidence = []
+            return
+        link = best[row.teacher, row.student]
+        parent = above.confidence if above is not None and above.teacher >= 0 and above.student >= 0 else 1.0
+        match = self._matches[link.stack] if link.stack >= 0 else None
+        row.confidence = confidence(link, parent, match is not None and match.interchangeable)
+        row.evidence = reasons(link, match, self._tree_t, self._tree_s, matcher, row.kind)
+
+    def _stack(self, match: StackMatch, matcher: Matcher) -> alignment_pb2.Stack:
+        count_t, count_s = len(match.teacher.elements), len(match.student.elements)
+        if count_s <= count_t:
+            indices = [-1] * count_s
+            for a, b in match.pairs:
+                indices[b] = a
+        else:
+            indices = [-1] * count_t
+            for a, b in match.pairs:
+                indices[a] = b
+        return alignment_pb2.Stack(
+            teacher_path=self._tree_t.path[match.teacher.node],
+            student_path=self._tree_s.path[match.student.node],
+            teacher_blocks=count_t,
+            student_blocks=count_s,
+            policy=match.policy,
+            indices=indices,
+            choices=list(POLICIES) if count_t != count_s else [],
+            interchangeable=match.interchangeable,
+        )
+
+    def _counts(self) -> list[alignment_pb2.KindCount]:
+        calls: dict[int, int] = dict.fromkeys(KIND_NAMES, 0)
+        leaves: dict[int, int] = dict.fromkeys(KIND_NAMES, 0)
+        parameters: dict[int, set[int]] = {kind: set() for kind in KIND_NAMES}
+        own_t = self.teacher.modules.column_lists("parameters")
+        own_s = self.student.modules.column_lists("parameters")
+        module_t = self.teacher.module_calls["module"].tolist()
+        module_s = self.student.module_calls["module"].tolist()
+        children_t, children_s = self.teacher.call_children, self.student.call_children
+        for row in self.rows:
+            calls[row.kind] += 1
+            is_leaf = not (children_s[row.student] if row.student >= 0 else children_t[row.teacher])
+            leaves[row.kind] += is_leaf
+            if is_leaf:
+                own = own_t[module_t[row.teacher]] if row.kind == DELETED else own_s[module_s[row.student]]
+                parameters[row.kind].update(own)
+        found = []
+        for kind in KIND_NAMES:
+            if not calls[kind]:
+                continue
+            side = self.teacher if kind == DELETED else self.student
+            is_buffer = side.parameters["is_buffer"]
+            elements = side.parameter_elements
+            found.append(
+                alignment_pb2.KindCount(
+                    kind=kind,  # type: ignore[arg-type]
+                    leaves=leaves[kind],
+                    calls=calls[kind],
+                    parameters=sum(int(elements[row]) for row in parameters[kind] if not is_buffer[row]),
+                )
+            )
+        return found
+
+    # ---- reading
+
+    @cached_property
+    def pairs(self) -> Table:
+        """The rows as a table, columns as in ``records.schema.ALIGNMENT_PAIRS``."""
+        pool = StringPool()
+        table = self._pairs_proto(pool)
+        return Table.from_proto(table, Strings(pool.to_proto()), ALIGNMENT_PAIRS)
+
+    @cached_property
+    def operator_pairs(self) -> OperatorPairs:
+        """Pairs and leftovers of operators inside paired calls."""
+        seen_t: set[int] = set()
+        seen_s: set[int] = set()
+        paired = []
+        for number, row in enumerate(self.rows):
+            if row.teacher < 0 or row.student < 0 or row.teacher in seen_t or row.student in seen_s:
+                continue
+            seen_t.add(row.teacher)
+            seen_s.add(row.student)
+            paired.append((number, row.teacher, row.student))
+        return align_operators(self.teacher, self.student, paired)
+
+    def module_pairs(self) -> dict[str, list[str]]:
+        """Student path -> teacher paths, in the student's order of execution; others are absent."""
+        found: dict[str, list[str]] = {}
+        ranked = sorted(
+            (row for row in self.rows if row.teacher >= 0 and row.student >= 0),
+            key=lambda row: (row.student, -row.confidence, row.teacher),
+        )
+        for row in ranked:
+            path = self.teacher.call_path(row.teacher)
+            listed = found.setdefault(self.student.call_path(row.student), [])
+            if path not in listed:
+                listed.append(path)
+        return found
+
+    def summary(self) -> str:
+        """One sentence a person could say aloud; ratios are student / teacher."""
+        return sentence(
+            self.rows, self._outer_stacks(), self.teacher, self.student, self._widths(), self._stage_level()
+        )
+
+    def _widths(self) -> list[tuple[int, int]]:
+        """Widths of the outermost pairs of stacks, teacher's and student's."""
+        found = []
+        for match in self._matches:
+            width_t = self._tree_t.extent[match.teacher.last].width
+            width_s = self._tree_s.extent[match.student.last].width
+            if width_t and width_s and not self._inside_block(match):
+                found.append((width_t, width_s))
+        return found
+
+    def _outer_stacks(self) -> list[alignment_pb2.Stack]:
+        return [stack for stack, match in zip(self.stacks, self._matches, strict=True) if not self._inside_block(match)]
+
+    def _stage_level(self) -> list[tuple[str, str]]:
+        """(teacher path, student path) of what is paired as stages only."""
+        return [
+            (self.teacher.call_path(row.teacher), self.student.call_path(row.student))
+            for row in self.rows
+            if row.evidence and row.evidence[0].startswith("ends the same stage")
+        ]
+
+    def _inside_block(self, match: StackMatch) -> bool:
+        return any(
+            self._tree_t.contains(element, match.teacher.first)
+            for other in self._matches
+            if other is not match
+            for element in other.teacher.elements
+            if element != match.teacher.first
+        )
+
+    def to_proto(self) -> alignment_pb2.Alignment:
+        """The wire message."""
+        pool = StringPool()
+        operators = self.operator_pairs
+        message = alignment_pb2.Alignment(
+            summary=self.summary(),
+            teacher=self.teacher.name,
+            student=self.student.name,
+            teacher_totals=self.teacher.header.totals,
+            student_totals=self.student.header.totals,
+            policy=self.policy if isinstance(self.policy, str) else _default_policy(self.policy),
+            counts=self.counts,
+            edits=self.edits,
+            stacks=self.stacks,
+            pairs=self._pairs_proto(pool),
+            operator_pairs=encode_table("operator_pairs", ALIGNMENT_OPERATOR_PAIRS, vars(operators), pool),
+        )
+        message.strings.CopyFrom(pool.to_proto())
+        return message
+
+    def _pairs_proto(self, pool: StringPool) -> Any:
+        rows = self.rows
+        return encode_table(
+            "pairs",
+            ALIGNMENT_PAIRS,
+            {
+                "teacher": [row.teacher for row in rows],
+                "student": [row.student for row in rows],
+                "parent": [row.parent for row in rows],
+                "kind": [row.kind for row in rows],
+                "confidence": [row.confidence for row in rows],
+                "evidence": [row.evidence for row in rows],
+                "group": [row.group for row in rows],
+                "stack": [row.stack for row in rows],
+                "alternatives": [row.alternatives for row in rows],
+            },
+            pool,
+        )
+
+    # ---- changing
+
+    def pin(self, student_path: str, teacher_path: str | Sequence[str] | None) -> Alignment:
+        """The alignment with one pin more (or changed); None for no counterpart."""
+        return Alignment(self.teacher, self.student, self.policy, {**self.pins, student_path: teacher_path})
+
+    def unpin(self, student_path: str) -> Alignment:
+        """The alignment without a pin.
+
+        Raises:
+            KeyError: When the path is not pinned.
+        """
+        if student_path not in self.pins:
+            raise KeyError(f"{student_path!r} is not pinned; pinned are {sorted(self.pins) or 'no modules'}")
+        rest = {path: target for path, target in self.pins.items() if path != student_path}
+        return Alignment(self.teacher, self.student, self.policy, rest)
+
+    def __repr__(self) -> str:
+        return f"Alignment({self.teacher.name!r} → {self.student.name!r}: {self.summary()})"
+
+
+def _check_policy(policy: Policy) -> None:
+    names = [policy] if isinstance(policy, str) else [name for name in policy.values() if isinstance(name, str)]
+    for name in names:
+        if name not in POLICIES:
+            raise PolicyError(f"no policy {name!r}; use {', '.join(POLICIES)}, or a list of indices for a stack")
+
+
+def _default_policy(policy: Mapping[str, str | Sequence[int]]) -> str:
+    default = policy.get("", policy.get("*", "copy"))
+    return default if isinstance(default, str) else "custom"
+
+
+def _respect_pins(
+    links: list[Link], pairs: list[tuple[int, int]], alone: set[int], teacher: Tree, student: Tree
+) -> list[Link]:
+    """Drop links that contradict a pin, and make sure that every pin is a link."""
+    if not pairs and not alone:
+        return links
+    targets: defaultdict[int, set[int]] = defaultdict(set)
+    sources: defaultdict[int, set[int]] = defaultdict(set)
+    for node_t, node_s in pairs:
+        targets[node_s].add(node_t)
+        sources[node_t].add(node_s)
+    kept = []
+    for link in links:
+        inside_t = [node for node in sources if teacher.contains(node, link.teacher)]
+        inside_s = [node for node in targets if student.contains(node, link.student)]
+        if (
+            any(student.contains(node, link.student) for node in alone)
+            or (link.student in targets and link.teacher not in targets[link.student])
+            or (link.teacher in sources and link.student not in sources[link.teacher])
+            or not all(any(student.contains(s, link.student) for s in sources[t]) for t in inside_t)
+            or not all(any(teacher.contains(t, link.teacher) for t in targets[s]) for s in inside_s)
+        ):
+            continue
+        kept.append(link)
+    wanted = set(pairs)
+    present = {(link.teacher, link.student) for link in kept}
+    return [
+        *(replace(link, how="pin", score=1.0) if (link.teacher, link.student) in wanted else link for link in kept),
+        *(Link(node_t, node_s, 1.0, "pin") for node_t, node_s in pairs if (node_t, node_s) not in present),
+    ]

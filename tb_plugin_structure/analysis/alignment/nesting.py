@@ -1,0 +1,103 @@
+"""Composites, paired from what is paired inside them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tb_plugin_structure.analysis.alignment.kinds import leaf_kind
+from tb_plugin_structure.analysis.alignment.matching import Link, Outcome
+from tb_plugin_structure.analysis.alignment.roles import name_similarity
+from tb_plugin_structure.analysis.alignment.tree import Tree
+from tb_plugin_structure.records.table import Array
+
+LEAST_OVERLAP = 0.45
+"""Share of common leaves (Dice, weighted by substance) from which two composites are paired."""
+
+
+def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link]:
+    """Links between composites (or a composite and a leaf) that hold mostly paired leaves.
+
+    Leaves in blocks that a stack leaves unpaired do not count against the container of the stack.
+    """
+    taken_t = {link.teacher for link in outcome.links}
+    taken_s = {link.student for link in outcome.links}
+    mass_t, mass_s = _counted_mass(teacher, outcome, True), _counted_mass(student, outcome, False)
+    shared: defaultdict[tuple[int, int], float] = defaultdict(float)
+    counted: set[tuple[int, int]] = set()
+    for link in outcome.links:
+        leaf_t, leaf_s = teacher.is_leaf(link.teacher), student.is_leaf(link.student)
+        if not (leaf_t and leaf_s) or (link.teacher, link.student) in counted:
+            continue
+        counted.add((link.teacher, link.student))
+        weight = min(float(teacher.mass[link.teacher]), float(student.mass[link.student]))
+        if link.how == "fused":
+            weight /= 1.5
+        above_t = [link.teacher, *teacher.ancestors(link.teacher)]
+        above_s = [link.student, *student.ancestors(link.student)]
+        for node_t in above_t:
+            free_t = node_t not in taken_t
+            for node_s in above_s:
+                if (free_t or node_t == link.teacher) and (node_s not in taken_s or node_s == link.student):
+                    shared[node_t, node_s] += weight
+    partner_t: defaultdict[int, list[int]] = defaultdict(list)
+    partner_s: defaultdict[int, list[int]] = defaultdict(list)
+    for node_t, node_s in counted:
+        partner_t[node_t].append(node_s)
+        partner_s[node_s].append(node_t)
+    ranked = []
+    for (node_t, node_s), weight in shared.items():
+        if node_t in taken_t and node_s in taken_s:
+            continue
+        both = float(mass_t[node_t] + mass_s[node_s])
+        overlap = min(1.0, 2 * weight / both) if both > 0 else 0.0
+        if teacher.is_leaf(node_t) or student.is_leaf(node_s):
+            tree, outer, inner = (
+                (student, node_s, partner_t[node_t])
+                if teacher.is_leaf(node_t)
+                else (teacher, node_t, partner_s[node_s])
+            )
+            if not any(_stands_for(tree, outer, leaf) for leaf in inner if tree.contains(outer, leaf)):
+                continue
+        elif overlap < LEAST_OVERLAP:
+            continue
+        real = (teacher.call[node_t] >= 0) + (student.call[node_s] >= 0)
+        name = name_similarity(teacher.segment[node_t], student.segment[node_s])
+        leafs = (not teacher.children[node_t]) + (not student.children[node_s])
+        depth = abs(len(teacher.ancestors(node_t)) - len(student.ancestors(node_s)))
+        ranked.append((-round(overlap + 0.1 * name, 3), leafs, -real, depth, node_t, node_s, overlap))
+    ranked.sort()
+    links: list[Link] = []
+    for _, leafs, _, _, node_t, node_s, overlap in ranked:
+        if (node_t in taken_t and teacher.children[node_t]) or (node_s in taken_s and student.children[node_s]):
+            continue
+        if leafs and (node_t in taken_t) == (node_s in taken_s):
+            continue
+        taken_t.add(node_t)
+        taken_s.add(node_s)
+        links.append(Link(node_t, node_s, overlap, "nesting"))
+    return links
+
+
+def _stands_for(tree: Tree, outer: int, leaf: int) -> bool:
+    """Whether a composite is one of its leaves with something around it: it returns the leaf's tensor, or it is of the
+    leaf's kind by its class (an adapted, quantised or parametrised layer around its base)."""
+    out_outer = tree.output_tensors[tree.call[outer]] if tree.call[outer] >= 0 else []
+    if out_outer and out_outer[:1] == tree.output_tensors[tree.call[leaf]][:1]:
+        return True
+    return tree.call[outer] >= 0 and leaf_kind(tree.class_name[outer]) == tree.kind[leaf] != "other"
+
+
+def _counted_mass(tree: Tree, outcome: Outcome, is_teacher: bool) -> Array:
+    """Mass below each node, blocks left out that their stack leaves unpaired."""
+    mass: Array = tree.mass.copy()
+    for stack in outcome.stacks:
+        unit = stack.teacher if is_teacher else stack.student
+        paired = {pair[0 if is_teacher else 1] for pair in stack.pairs}
+        for place, element in enumerate(unit.elements):
+            if place not in paired:
+                lost = float(mass[element])
+                node = tree.parent[element]
+                while node >= 0:
+                    mass[node] -= lost
+                    node = tree.parent[node]
+    return mass

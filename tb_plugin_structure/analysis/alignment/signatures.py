@@ -1,0 +1,95 @@
+"""Hash-consing: equal subtrees of both models get equal numbers, at three strengths."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
+from tb_plugin_structure.analysis.alignment.roles import is_opaque
+from tb_plugin_structure.analysis.alignment.tree import Tree
+from tb_plugin_structure.records.table import Array
+
+KINDS = tuple(sorted(SUBSTANCE))
+KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
+SUBSTANCES = np.array([SUBSTANCE[kind] for kind in KINDS])
+
+
+class Interner:
+    """Numbers for hashable values; shared by the two trees, so that numbers compare across them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def __call__(self, value: Hashable) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+
+@dataclass
+class Signatures:
+    """One number a node and strength.
+
+    named: segment, class, shapes and children: subtrees of equal number align alike.
+    sized: class, shapes and children, names left out.
+    shape_free: class, kernel-like attributes and children; widths and names left out.
+    kinds: kinds and children only.
+    bag: [nodes, kinds] summed substance of the leaves at or below each node.
+    """
+
+    named: list[int]
+    sized: list[int]
+    shape_free: list[int]
+    kinds: list[int]
+    bag: Array
+
+
+_WIDTH_FREE_ATTRIBUTES = ("kernel_size", "stride", "padding", "dilation", "approximate", "p", "negative_slope")
+
+
+def sign(tree: Tree, intern: Interner) -> Signatures:
+    """Signatures of every node, children before parents. O(nodes)."""
+    count = len(tree)
+    named, sized, shape_free, kinds = [0] * count, [0] * count, [0] * count, [0] * count
+    module_attributes: dict[int, tuple[str | None, ...]] = {}
+    bag = np.zeros((count, len(KINDS)))
+    for node in range(count - 1, -1, -1):
+        children = tree.children[node]
+        module = tree.module[node]
+        attributes: tuple[str | None, ...] = ()
+        if not children:
+            found = module_attributes.get(module)
+            if found is None:
+                found = tuple(tree.attribute(node, name) for name in _WIDTH_FREE_ATTRIBUTES)
+                module_attributes[module] = found
+            attributes = found
+            bag[node, KIND_CODE[tree.kind[node]]] += SUBSTANCE[tree.kind[node]]
+        weight = tree.weight_shape(node) if not children else ()
+        sizes = (tree.extent[node], tree.entry[node], weight)
+        name = tree.class_name[node] if tree.call[node] >= 0 else ""
+        shape_free[node] = intern(("f", name, attributes, *(shape_free[child] for child in children)))
+        kinds[node] = intern(("k", tree.kind[node], *(kinds[child] for child in children)))
+        sized[node] = intern(("s", name, attributes, sizes, *(sized[child] for child in children)))
+        named[node] = intern(
+            (
+                "n",
+                name,
+                attributes,
+                sizes,
+                *((named[child], _label(tree.segment[child])) for child in children),
+            )
+        )
+        if tree.parent[node] >= 0:
+            bag[tree.parent[node]] += bag[node]
+    return Signatures(named, sized, shape_free, kinds, bag)
+
+
+def _label(segment: str) -> str:
+    return "" if is_opaque(segment) and segment.isdigit() else segment
+
+
+def cosine(first: Array, second: Array) -> float:
+    """Cosine of two bags; 0 when either is empty."""
+    product = float(np.sqrt((first * first).sum() * (second * second).sum()))
+    return float((first * second).sum()) / product if product > 0 else 0.0

@@ -1,0 +1,205 @@
+"""Folding: runs of alike blocks become one unit, so that a network of any depth is a short sequence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, WEIGHTED
+from tb_plugin_structure.analysis.alignment.roles import role_words, words_similarity
+from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, Signatures, cosine
+from tb_plugin_structure.analysis.alignment.tree import Extent, Tree
+from tb_plugin_structure.records.table import Array
+
+ALIKE = 0.85
+"""Cosine of two blocks' bags of kinds above which they may belong to one stack."""
+
+_CLOSE = 0.9
+_LARGEST_GAP = 2
+_CONTAINERS = frozenset(("Sequential", "ModuleList", "ModuleDict"))
+_TELLING_CODES = np.array(sorted(KIND_CODE[kind] for kind, weight in SUBSTANCE.items() if weight >= 0.5))
+_WEIGHTED_CODES = np.array(sorted(KIND_CODE[kind] for kind in WEIGHTED))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What the sequence alignment sees: a leaf, or a stack of blocks.
+
+    node: the leaf, or the node whose children the elements are.
+    elements: the blocks of a stack (and what lies between them), in order; empty for a leaf.
+    """
+
+    node: int
+    elements: tuple[int, ...] = ()
+
+    @property
+    def is_stack(self) -> bool:
+        return bool(self.elements)
+
+    @property
+    def first(self) -> int:
+        return self.elements[0] if self.elements else self.node
+
+    @property
+    def last(self) -> int:
+        return self.elements[-1] if self.elements else self.node
+
+
+class Folding:
+    """Finds the units of any scope of one tree; the other tree's stacks decide which single blocks count as stacks."""
+
+    def __init__(self, tree: Tree, signatures: Signatures) -> None:
+        self.tree = tree
+        self.signatures = signatures
+        self._stacks: dict[int, list[tuple[int, ...]]] = {}
+        for node in range(len(tree)):
+            found = self._runs(node)
+            if found:
+                self._stacks[node] = found
+        self.element_classes = {
+            tree.class_name[element]
+            for stacks in self._stacks.values()
+            for elements in stacks
+            for element in elements
+            if tree.call[element] >= 0
+        }
+        distinct = {(tree.module[node], tree.class_name[node]) for node in range(len(tree)) if tree.call[node] >= 0}
+        self.class_counts = Counter(name for _, name in distinct)
+
+    def is_block(self, node: int) -> bool:
+        """Whether a node is a composite that holds two or more weighted leaves (or is opaque but may)."""
+        if not self.tree.children[node]:
+            return self.tree.kind[node] == "block"
+        return float(self.signatures.bag[node][_WEIGHTED_CODES].sum()) >= 2
+
+    def stacks_in(self, node: int) -> list[tuple[int, ...]]:
+        return self._stacks.get(node, [])
+
+    def units(self, scope: int, blocks: Sequence[Array] = (), closed: Container[int] = ()) -> list[Unit]:
+        """The units strictly below `scope`, in execution order.
+
+        Args:
+            scope: A node.
+            blocks: Bags of the other model's blocks; a single block like one of them is kept as a stack of one.
+            closed: Composites that are kept as one unit (what a pin names).
+        """
+        units: list[Unit] = []
+        work: list[int | Unit] = [scope]
+        while work:
+            node = work.pop()
+            if isinstance(node, Unit):
+                units.append(node)
+                continue
+            children = self.tree.children[node]
+            if not children or (node != scope and node in closed):
+                if node != scope:
+                    units.append(Unit(node))
+                continue
+            if node != scope and self._is_single_block(node, blocks):
+                units.append(Unit(self.tree.parent[node], (node,)))
+                continue
+            stack_of = {element: elements for elements in self.stacks_in(node) for element in elements}
+            below: list[int | Unit] = []
+            for child in children:
+                elements = stack_of.get(child)
+                if elements is None:
+                    below.append(child)
+                elif elements[0] == child:
+                    below.append(Unit(node, elements))
+            work.extend(reversed(below))
+        return units
+
+    def bags(self, units: Sequence[Unit]) -> list[Array]:
+        """Distinct bags of the blocks of all stacks among `units`."""
+        found: dict[int, Array] = {}
+        for unit in units:
+            for element in unit.elements:
+                if self.is_block(element):
+                    found.setdefault(self.signatures.kinds[element], self.signatures.bag[element])
+        return list(found.values())
+
+    def _is_single_block(self, node: int, blocks: Sequence[Array]) -> bool:
+        """Whether a block that has no like beside it is like a block of the other model's stacks."""
+        tree = self.tree
+        if not blocks or tree.call[node] < 0 or not self.is_block(node):
+            return False
+        name = tree.class_name[node]
+        if name not in self.element_classes and (len(tree.children[node]) == 1 or self.class_counts[name] < 2):
+            return False  # a wrapper around the block, or something that the model has once: a head, a stem
+        bag = self.signatures.bag[node]
+        telling = bag[_TELLING_CODES] > 0
+        return any(
+            cosine(bag, other) >= ALIKE and _mass_alike(bag, other) and ((other[_TELLING_CODES] > 0) == telling).all()
+            for other in blocks
+        ) and not any(self.stacks_in(below) for below in range(node, node + tree.size[node]))
+
+    def _runs(self, node: int) -> list[tuple[int, ...]]:
+        """Stacks among the children of a node."""
+        children = self.tree.children[node]
+        if len(children) < 2:
+            return []
+        groups: dict[tuple[str, int, Extent], list[int]] = {}
+        for place, child in enumerate(children):
+            if self.is_block(child):
+                key = (self.tree.class_name[child], self.signatures.kinds[child], self.tree.extent[child])
+                groups.setdefault(key, []).append(place)
+        merged: list[tuple[tuple[str, int, Extent], list[int]]] = []
+        for key, places in groups.items():
+            for other_key, other_places in merged:
+                if self._one_stack(key, children[places[0]], other_key, children[other_places[0]]):
+                    other_places.extend(places)
+                    break
+            else:
+                merged.append((key, list(places)))
+        spans: list[tuple[int, int]] = []
+        for _, places in merged:
+            places.sort()
+            start = previous = places[0]
+            for place in [*places[1:], -1]:
+                if (
+                    place >= 0
+                    and place - previous <= _LARGEST_GAP
+                    and self._light(children[previous + 1 : place], previous, children)
+                ):
+                    previous = place
+                    continue
+                if previous > start:
+                    spans.append((start, previous))
+                start = previous = place
+        spans.sort()
+        joined: list[tuple[int, int]] = []
+        for begin, end in spans:
+            if joined and begin <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+            else:
+                joined.append((begin, end))
+        return [tuple(children[begin : end + 1]) for begin, end in joined]
+
+    def _one_stack(
+        self, key: tuple[str, int, Extent], node: int, other_key: tuple[str, int, Extent], other: int
+    ) -> bool:
+        """Whether two siblings are blocks of one stack: they keep the shape, and are of one class or built alike."""
+        if key[2] != other_key[2]:
+            return False
+        if key[1] == other_key[1]:
+            return True
+        bag, other_bag = self.signatures.bag[node], self.signatures.bag[other]
+        if cosine(bag, other_bag) < ALIKE or not _mass_alike(bag, other_bag):
+            return False
+        if key[0] == other_key[0] and self.tree.call[node] >= 0 and key[0] not in _CONTAINERS:
+            return True
+        ratio = float(bag.sum()) / float(other_bag.sum())
+        close = cosine(bag, other_bag) >= _CLOSE and 0.6 <= ratio <= 1.6
+        return close and words_similarity(role_words(key[0]), role_words(other_key[0])) >= 0.5
+
+    def _light(self, between: list[int], previous: int, children: list[int]) -> bool:
+        """Whether what lies between two blocks is no larger than a block."""
+        return sum(float(self.tree.mass[node]) for node in between) <= float(self.tree.mass[children[previous]]) * 1.01
+
+
+def _mass_alike(first: Array, second: Array) -> bool:
+    ratio = float(first.sum()) / max(float(second.sum()), 1e-9)
+    return 0.4 <= ratio <= 2.5

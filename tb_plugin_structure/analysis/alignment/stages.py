@@ -1,0 +1,91 @@
+"""Stages: where a trunk changes its resolution. Stage order, not resolution, says which stages correspond."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tb_plugin_structure.analysis.alignment.evidence import Side
+from tb_plugin_structure.analysis.alignment.policies import stage_indices
+from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
+from tb_plugin_structure.records.table import Array
+
+StagePairs = list[tuple[int, int, list[tuple[int, int]]]]
+
+
+def stage_groups(side: Side) -> list[list[int]]:
+    """Stacks of a trunk, grouped by the resolution they keep; each group is a list of unit positions."""
+    groups: list[list[int]] = []
+    previous: tuple[int, ...] | None = None
+    for index, unit in enumerate(side.units):
+        if not unit.is_stack:
+            continue
+        positions = side.tree.extent[unit.last].positions
+        if groups and positions == previous:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+        previous = positions
+    return groups
+
+
+def anchor_stages(teacher: Side, student: Side, matrix: Array) -> tuple[list[tuple[int, int]], StagePairs]:
+    """Pairs of stacks that end corresponding stages.
+
+    Returns:
+        Fixed pairs of unit positions for alike families; and, where one side has stages and the other a single
+        stack, or blocks are unlike, (teacher unit, student unit, pairs of nodes) to be paired as stages only.
+    """
+    groups_t, groups_s = stage_groups(teacher), stage_groups(student)
+    if len(groups_t) < 2 and len(groups_s) < 2:
+        return [], []
+    if len(groups_t) == 1 and len(groups_s) >= 2:
+        return [], _against_one(student, groups_s, teacher, groups_t, flipped=True)
+    if len(groups_s) == 1 and len(groups_t) >= 2:
+        return [], _against_one(teacher, groups_t, student, groups_s, flipped=False)
+    if len(groups_t) < 2 or len(groups_s) < 2:
+        return [], []
+    fit = np.zeros((len(groups_t), len(groups_s)))
+    for a, group_t in enumerate(groups_t):
+        for b, group_s in enumerate(groups_s):
+            i, j = group_t[-1], group_s[-1]
+            resolution = teacher.positions[i] == student.positions[j]
+            from_end = abs((len(groups_t) - a) - (len(groups_s) - b))
+            fit[a, b] = 1.0 + max(matrix[i, j], 0.0) / 2 + 0.8 * bool(resolution) - 0.3 * from_end
+    if len(groups_t) == len(groups_s):
+        fit += 1.5 * np.eye(len(groups_t))
+    fixed: list[tuple[int, int]] = []
+    stage_only: StagePairs = []
+    for a, b in monotone_pairs(fit):
+        i, j = groups_t[a][-1], groups_s[b][-1]
+        if matrix[i, j] > 0:
+            fixed.append((i, j))
+        else:
+            stage_only.append((i, j, [(_stage_node(teacher, i), _stage_node(student, j))]))
+    return fixed, stage_only
+
+
+def _against_one(
+    staged: Side, groups: list[list[int]], single: Side, single_groups: list[list[int]], flipped: bool
+) -> StagePairs:
+    """The ends of stages against the blocks of one stack at the published depths."""
+    stack = single.units[single_groups[0][-1]]
+    if len(stack.elements) < len(groups):
+        return []
+    found: StagePairs = []
+    for group, index in zip(groups, stage_indices(len(stack.elements), len(groups)), strict=True):
+        position, other = group[-1], single_groups[0][-1]
+        pair = (_stage_node(staged, position), stack.elements[index])
+        if flipped:
+            found.append((other, position, [(pair[1], pair[0])]))
+        else:
+            found.append((position, other, [pair]))
+    return found
+
+
+def _stage_node(side: Side, position: int) -> int:
+    """What stands for a stage: the called module that holds just its blocks, else its last block."""
+    unit = side.units[position]
+    tree = side.tree
+    if tree.call[unit.node] >= 0 and len(tree.children[unit.node]) == len(unit.elements) and unit.node > 0:
+        return unit.node
+    return unit.last

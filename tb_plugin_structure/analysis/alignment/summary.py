@@ -1,0 +1,238 @@
+"""The outcome in words: one sentence, and an edit script at the coarsest level that says it all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from tb_plugin_structure.analysis.alignment.merged import Row
+from tb_plugin_structure.analysis.alignment.pair_kinds import DELETED, INSERTED, RESIZED, RETYPED
+from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.v1 import alignment_pb2
+
+_MOST_NAMED = 3
+
+
+def ratio_text(student: float, teacher: float) -> str:
+    """Student / teacher with two digits: "0.61"."""
+    return f"{student / teacher:.2f}" if teacher else "–"
+
+
+def edit_script(
+    rows: Sequence[Row],
+    stacks: Sequence[alignment_pb2.Stack],
+    teacher: Structure,
+    student: Structure,
+) -> list[alignment_pb2.Edit]:
+    """Edits, coarsest first: stacks whose length changes, then subtrees only one side has, then changed leaves.
+
+    Changes inside the blocks of one stack are told once, with a count.
+    """
+    edits: list[alignment_pb2.Edit] = []
+    for stack in stacks:
+        if stack.teacher_blocks != stack.student_blocks:
+            indices = ", ".join("–" if index < 0 else str(index) for index in stack.indices)
+            shown = indices if len(stack.indices) <= 16 else indices[:40] + " …"
+            edits.append(
+                alignment_pb2.Edit(
+                    text=f"{stack.teacher_path or 'model'} ×{stack.teacher_blocks} → ×{stack.student_blocks} "
+                    f"({_by(stack.policy)}: {shown})",
+                    kind=alignment_pb2.PAIR_KIND_RECONFIGURED,
+                    teacher_path=stack.teacher_path,
+                    student_path=stack.student_path,
+                )
+            )
+    in_stack = _inside_stacks(rows)
+    sizes = _row_sizes(rows)
+    size_of: dict[int, int] = {}
+    ranked: list[tuple[int, alignment_pb2.Edit]] = []
+    told: dict[tuple[object, ...], list[alignment_pb2.Edit]] = {}
+    for number in range(len(rows)):
+        edit = _edit_of(number, rows, in_stack, teacher, student)
+        if edit is None:
+            continue
+        size_of[id(edit)] = sizes[number]
+        key = (edit.kind, edit.text, in_stack[number] >= 0)
+        told.setdefault(key, []).append(edit)
+    for same in told.values():
+        first = same[0]
+        if len(same) > 1:
+            first.text += f" (×{len(same)})"
+        ranked.append((-size_of[id(first)] * len(same), first))
+    return edits + [edit for _, edit in sorted(ranked, key=lambda item: item[0])]
+
+
+def _row_sizes(rows: Sequence[Row]) -> list[int]:
+    """Rows at or below each row."""
+    sizes = [1] * len(rows)
+    for number in range(len(rows) - 1, -1, -1):
+        if rows[number].parent >= 0:
+            sizes[rows[number].parent] += sizes[number]
+    return sizes
+
+
+def _by(policy: str) -> str:
+    return f"by {policy}" if policy in ("weights", "pins", "stages") else f"policy {policy}"
+
+
+def _inside_stacks(rows: Sequence[Row]) -> list[int]:
+    """For each row the stack whose block it lies in or is; -1 for none."""
+    found = [-1] * len(rows)
+    for number, row in enumerate(rows):
+        found[number] = row.stack if row.stack >= 0 else (found[row.parent] if row.parent >= 0 else -1)
+    return found
+
+
+def _edit_of(
+    number: int, rows: Sequence[Row], in_stack: Sequence[int], teacher: Structure, student: Structure
+) -> alignment_pb2.Edit | None:
+    row = rows[number]
+    above = rows[row.parent] if row.parent >= 0 else None
+    if row.kind in (INSERTED, DELETED):
+        if above is not None and above.kind == row.kind:
+            return None  # told with what it lies in
+        if row.stack >= 0:
+            return None  # told with its stack
+        if any(rows[child].teacher >= 0 and rows[child].student >= 0 for child in row.children):
+            return None  # a wrapper: what it holds is paired
+        side, call, whose = (
+            (student, row.student, "student") if row.kind == INSERTED else (teacher, row.teacher, "teacher")
+        )
+        path = side.call_path(call)
+        shown = _hide_block(path) if in_stack[number] >= 0 else path or "model"
+        return alignment_pb2.Edit(
+            text=f"{shown} ({side.call_class(call)}) only in the {whose}",
+            kind=cast(alignment_pb2.PairKind, row.kind),
+            teacher_path="" if row.kind == INSERTED else path,
+            student_path=path if row.kind == INSERTED else "",
+        )
+    if row.children or row.teacher < 0 or row.student < 0:
+        return None
+    if row.group >= 0 and bool(teacher.call_children[row.teacher]) != bool(student.call_children[row.student]):
+        return None  # a composite beside the leaf that it stands for
+    path_t, path_s = teacher.call_path(row.teacher), student.call_path(row.student)
+    shown = _hide_block(path_s) if in_stack[number] >= 0 else path_s
+    if row.kind == RETYPED:
+        text = f"{shown}: {teacher.call_class(row.teacher)} → {student.call_class(row.student)}"
+    elif row.kind == RESIZED:
+        out_t, out_s = _output(teacher, row.teacher), _output(student, row.student)
+        if out_t == out_s:
+            return None
+        text = f"{shown}: output {out_t} → {out_s}"
+    else:
+        return None
+    return alignment_pb2.Edit(
+        text=text, kind=cast(alignment_pb2.PairKind, row.kind), teacher_path=path_t, student_path=path_s
+    )
+
+
+def _output(structure: Structure, call: int) -> str:
+    shapes = structure.output_shapes(call)
+    return "×".join(str(size) for size in shapes[0][1][1:]) if shapes else "–"
+
+
+def _hide_block(path: str) -> str:
+    return ".".join("#" if piece.isdigit() else piece for piece in path.split("."))
+
+
+def sentence(
+    rows: Sequence[Row],
+    stacks: Sequence[alignment_pb2.Stack],
+    teacher: Structure,
+    student: Structure,
+    widths: Sequence[tuple[int, int]],
+    stages: Sequence[tuple[str, str]],
+) -> str:
+    """One sentence a person could say aloud. Ratios are student / teacher.
+
+    Args:
+        rows: The merged tree.
+        stacks: Stacks that lie in no block of another one.
+        teacher: The teacher's record.
+        student: The student's record.
+        widths: Widths (teacher, student) of those stacks.
+        stages: Paths that are paired as stages only, because the families are unlike.
+    """
+    if all(row.kind == alignment_pb2.PAIR_KIND_IDENTICAL for row in rows):
+        return f"Nothing changed: all {len(rows):,} module calls are identical."
+    changed = [stack for stack in stacks if stack.teacher_blocks != stack.student_blocks]
+    if stages:
+        shown = [f"{path_t} ~ {path_s}" for path_t, path_s in stages[:4]]
+        first = "The families are unlike and paired by stage: " + _listed(shown)
+    elif changed:
+        shown = [_depth_text(stack) for stack in changed[:4]]
+        more = f" and {len(changed) - 4} more stacks" if len(changed) > 4 else ""
+        first = "The student has " + (_listed(shown) if not more else ", ".join(shown)) + more
+    elif stacks:
+        first = "The student keeps the depth of every stack"
+    else:
+        first = "The student is built like the teacher"
+    parts = [first + _width_text(widths)]
+    if not stages:
+        for kind, side, whose in ((DELETED, teacher, "teacher"), (INSERTED, student, "student")):
+            paths = [
+                side.call_path(row.teacher if kind == DELETED else row.student)
+                for number, row in enumerate(rows)
+                if _stands_alone(row, rows, kind) and _has_substance(row, rows, side, kind)
+            ]
+            if paths:
+                named = paths[:_MOST_NAMED]
+                more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+                verb = "is" if len(paths) == 1 else "are"
+                parts.append(f"{_listed(named) if not more else ', '.join(named)}{more} {verb} only in the {whose}")
+    totals_t, totals_s = teacher.header.totals, student.header.totals
+    ratios = []
+    if totals_t.parameters:
+        ratios.append(f"{ratio_text(totals_s.parameters, totals_t.parameters)} × parameters")
+    if totals_t.macs and totals_s.macs:
+        ratios.append(f"{ratio_text(totals_s.macs, totals_t.macs)} × MACs")
+    if ratios:
+        parts.append(", ".join(ratios))
+    return "; ".join(parts) + "."
+
+
+def _depth_text(stack: alignment_pb2.Stack) -> str:
+    return (
+        f"{stack.student_blocks} of {stack.teacher_blocks} blocks of {stack.teacher_path or 'the model'}"
+        if (stack.student_blocks < stack.teacher_blocks)
+        else f"{stack.student_blocks} blocks for the {stack.teacher_blocks} of {stack.teacher_path or 'the model'}"
+    )
+
+
+def _width_text(widths: Sequence[tuple[int, int]]) -> str:
+    if not widths:
+        return ""
+    teacher, student = [width for width, _ in widths], [width for _, width in widths]
+    if len(set(widths)) == 1:
+        return f", width {teacher[0]} {'=' if teacher[0] == student[0] else '→'} {student[0]}"
+    equal = "=" if teacher == student else "→"
+    return f", widths {min(teacher)}–{max(teacher)} {equal} {min(student)}–{max(student)}"
+
+
+def _has_substance(row: Row, rows: Sequence[Row], side: Structure, kind: int) -> bool:
+    """Whether a row holds parameters: what holds none is in the edit script, not in the sentence."""
+    call = row.teacher if kind == DELETED else row.student
+    return bool(side.module_parameters(int(side.module_calls["module"][call])))
+
+
+def _stands_alone(row: Row, rows: Sequence[Row], kind: int) -> bool:
+    """Whether only one side has a row, and it is neither told with what it lies in nor inside a block."""
+    if row.kind != kind or row.stack >= 0 or (row.parent >= 0 and rows[row.parent].kind == kind):
+        return False
+    return not _in_block(row, rows) and not any(
+        rows[child].teacher >= 0 and rows[child].student >= 0 for child in row.children
+    )
+
+
+def _in_block(row: Row, rows: Sequence[Row]) -> bool:
+    while row.parent >= 0:
+        row = rows[row.parent]
+        if row.stack >= 0:
+            return True
+    return False
+
+
+def _listed(items: Sequence[str]) -> str:
+    if len(items) < 2:
+        return "".join(items)
+    return ", ".join(items[:-1]) + " and " + items[-1]
