@@ -16,7 +16,7 @@ export interface Choice {
 
 export function structureChoices(records: Records): Choice[] {
   return records.structures
-    .filter((entry) => entry.kind === "structure" && entry.steps.length)
+    .filter((entry) => entry.kind !== "outside" && entry.steps.length)
     .map((entry) => ({
       ...entry,
       detail: entry.steps.at(-1)!.model_class,
@@ -57,7 +57,7 @@ export interface Side {
 
 /** The side that a text names; null when there is no such record (any more). */
 export function parseSide(text: string, choices: readonly Choice[]): Side | null {
-  const match = /^(.*):((?:structure|outside|overview)\/.*?)(?:@(-?\d+))?$/s.exec(text);
+  const match = /^(.*):((?:structure|outside|overview)\/.*?|__run_graph__)(?:@(-?\d+))?$/s.exec(text);
   if (!match) return null;
   const choice = choices.find(({ run, tag }) => run === match[1] && tag === match[2]);
   if (!choice) return null;

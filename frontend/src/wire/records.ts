@@ -32,7 +32,8 @@ export interface StructureStep extends RecordStep {
 export interface StructureEntry {
   run: string;
   tag: string;
-  kind: "structure" | "outside";
+  /** "graph": written by SummaryWriter.add_graph and converted. */
+  kind: "structure" | "outside" | "graph";
   model: string;
   variant: string;
   steps: StructureStep[];
