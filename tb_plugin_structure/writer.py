@@ -22,7 +22,7 @@ from torch import nn
 
 from tb_plugin_structure import event_file
 from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
-from tb_plugin_structure.capture.attention_budget import AttentionBudget
+from tb_plugin_structure.capture.attention import AttentionBudget
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.plan import Pins, build_plan
 from tb_plugin_structure.records.structure import Structure

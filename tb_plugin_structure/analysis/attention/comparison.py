@@ -1,0 +1,265 @@
+"""Compares the attention of two models: every layer with every layer, head by head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tb_plugin_structure.analysis.attention.assignment import assign
+from tb_plugin_structure.analysis.attention.distances import hellinger
+from tb_plugin_structure.analysis.attention.pooling import pool
+from tb_plugin_structure.records.attention import AttentionOverview
+from tb_plugin_structure.records.table import Array
+
+FULL, POOLED = "full", "pooled"
+
+
+@dataclass
+class LayerComparison:
+    """Two layers, head by head.
+
+    Attributes:
+        teacher, student: Positions in the layers of the two records.
+        heads: (teacher head, student head, distance) of the matching with the least total distance. Heads are
+            positions within the layer's stored heads.
+        unmatched_teacher, unmatched_student: Heads that are left over.
+        distances: [teacher heads, student heads].
+        resolution: "full" when both maps were stored cell by cell, else "pooled to R x C".
+        excluded_mass: Share of attention that lies where the other model is masked, left out of the distance.
+    """
+
+    teacher: int
+    student: int
+    heads: list[tuple[int, int, float]]
+    unmatched_teacher: list[int]
+    unmatched_student: list[int]
+    distances: Array
+    resolution: str
+    excluded_mass: float = 0.0
+
+    @property
+    def distance(self) -> float:
+        """Mean over the matched heads; NaN when there is none."""
+        return float(np.mean([distance for _, _, distance in self.heads])) if self.heads else math.nan
+
+
+@dataclass
+class AttentionComparison:
+    """All layers of two models.
+
+    Attributes:
+        layer_distances: [teacher layers, student layers]; NaN where two layers cannot be compared.
+        pairs: (teacher layer, student layer) -> their comparison.
+        layer_pairs: Teacher and student layer, configured or found.
+        notes: What a reader must know to read the numbers.
+    """
+
+    layer_distances: Array
+    pairs: dict[tuple[int, int], LayerComparison]
+    layer_pairs: list[tuple[int, int]]
+    resolution: str
+    notes: list[str] = field(default_factory=list)
+    measure: str = "Hellinger"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of ``api/attention/comparison``."""
+        return {
+            "measure": self.measure,
+            "resolution": self.resolution,
+            "layer_distances": [[_number(value) for value in row] for row in self.layer_distances.tolist()],
+            "pairs": [
+                {
+                    "teacher": pair.teacher,
+                    "student": pair.student,
+                    "heads": [[teacher, student, _number(distance)] for teacher, student, distance in pair.heads],
+                    "unmatched_teacher": pair.unmatched_teacher,
+                    "unmatched_student": pair.unmatched_student,
+                }
+                for pair in self.pairs.values()
+            ],
+            "layer_pairs": [list(pair) for pair in self.layer_pairs],
+            "notes": self.notes,
+        }
+
+
+def compare(
+    teacher: AttentionOverview,
+    student: AttentionOverview,
+    layer_pairs: Sequence[tuple[int, int]] | None = None,
+) -> AttentionComparison:
+    """Distances of all heads, matched heads and the layer map of two overviews.
+
+    Where positions differ in number, both maps are pooled to the smaller number of cells; such values are lower than
+    values of full maps and are never mixed with them in a ranking without being named in the notes.
+
+    Args:
+        teacher: Overview of the teacher, as stored.
+        student: Overview of the student.
+        layer_pairs: Configured (teacher layer, student layer) pairs; None to pair layers by least distance.
+    """
+    t_layers, s_layers = _Layers(teacher), _Layers(student)
+    distances = np.full((len(t_layers), len(s_layers)), math.nan)
+    pairs: dict[tuple[int, int], LayerComparison] = {}
+    for t in range(len(t_layers)):
+        for s in range(len(s_layers)):
+            pair = _compare_layers(t_layers, t, s_layers, s)
+            if pair is not None:
+                pairs[t, s] = pair
+                distances[t, s] = pair.distance
+    notes = _notes(t_layers, s_layers, pairs)
+    if layer_pairs is None:
+        chosen = assign(distances) if distances.size else []
+        if chosen:
+            notes.append("layers are paired by least distance, not by a configuration")
+    else:
+        outside = [pair for pair in layer_pairs if not (0 <= pair[0] < len(t_layers) and 0 <= pair[1] < len(s_layers))]
+        if outside:
+            raise ValueError(
+                f"layer pair {outside[0]} lies outside {len(t_layers)} teacher and {len(s_layers)} student layers"
+            )
+        chosen = [(int(t), int(s)) for t, s in layer_pairs]
+    return AttentionComparison(distances, pairs, chosen, _resolution(pairs), notes)
+
+
+class _Layers:
+    """Decoded maps of one overview."""
+
+    def __init__(self, overview: AttentionOverview) -> None:
+        self.overview = overview
+        self.layers = list(overview.header.layers)
+        self.maps = lru_cache(maxsize=None)(self._maps)
+        self.pooled = lru_cache(maxsize=None)(self._pooled)
+        self.support = lru_cache(maxsize=None)(self._support)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def usable(self, layer: int) -> bool:
+        record = self.layers[layer]
+        return not record.not_captured and record.heads > 0 and record.overview_rows > 0 and record.overview_columns > 0
+
+    def _maps(self, layer: int) -> Array:
+        """Mass planes [heads, rows, columns], with padded queries emptied."""
+        record = self.layers[layer]
+        maps = np.stack([self.overview.plane(layer, head, "mass") for head in range(record.heads)])
+        if record.relation == "self" and record.query_length == record.key_length == maps.shape[1] == maps.shape[2]:
+            maps[:, ~(maps > 0).any((0, 1)), :] = 0.0  # a key that nobody sees is padding, and so is its query
+        result: Array = maps
+        return result
+
+    def _pooled(self, layer: int, rows: int, columns: int) -> Array:
+        return pool(self.maps(layer), rows, columns)
+
+    def _support(self, layer: int, rows: int, columns: int) -> Array:
+        """Cells in which some head attends: what is not masked."""
+        seen: Array = np.any(self.pooled(layer, rows, columns) > 0, axis=0)
+        return seen
+
+    def is_full(self, layer: int) -> bool:
+        record = self.layers[layer]
+        return record.overview_rows == record.query_length and record.overview_columns == record.key_length
+
+
+def _compare_layers(teachers: _Layers, t: int, students: _Layers, s: int) -> LayerComparison | None:
+    if not teachers.usable(t) or not students.usable(s):
+        return None
+    t_record, s_record = teachers.layers[t], students.layers[s]
+    if t_record.relation != s_record.relation:
+        return None
+    rows = min(t_record.overview_rows, s_record.overview_rows)
+    columns = min(t_record.overview_columns, s_record.overview_columns)
+    t_maps, s_maps = teachers.pooled(t, rows, columns), students.pooled(s, rows, columns)
+    same = (t_record.query_length, t_record.key_length) == (s_record.query_length, s_record.key_length)
+    full = same and teachers.is_full(t) and students.is_full(s)
+    excluded = 0.0
+    t_support, s_support = teachers.support(t, rows, columns), students.support(s, rows, columns)
+    common = t_support & s_support
+    if not np.array_equal(t_support, s_support) and common.any():
+        outside = ~common
+        excluded = max(_share(t_maps, outside), _share(s_maps, outside))
+        t_maps, s_maps = np.where(common, t_maps, 0.0), np.where(common, s_maps, 0.0)
+    distances = hellinger(t_maps, s_maps)
+    matched = [(i, j, float(distances[i, j])) for i, j in assign(distances)]
+    return LayerComparison(
+        teacher=t,
+        student=s,
+        heads=matched,
+        unmatched_teacher=sorted(set(range(t_record.heads)) - {i for i, _, _ in matched}),
+        unmatched_student=sorted(set(range(s_record.heads)) - {j for _, j, _ in matched}),
+        distances=distances,
+        resolution=FULL if full else f"{POOLED} to {rows} x {columns}",
+        excluded_mass=excluded,
+    )
+
+
+def _share(maps: Array, outside: Array) -> float:
+    total = float(maps.sum())
+    return float((maps * outside).sum()) / total if total > 0 else 0.0
+
+
+def _resolution(pairs: dict[tuple[int, int], LayerComparison]) -> str:
+    found = sorted({pair.resolution for pair in pairs.values()})
+    if not found:
+        return "none"
+    return found[0] if len(found) == 1 else "mixed: " + ", ".join(found[:4]) + (" …" if len(found) > 4 else "")
+
+
+def _notes(teachers: _Layers, students: _Layers, pairs: dict[tuple[int, int], LayerComparison]) -> list[str]:
+    notes: list[str] = []
+    for role, layers in (("teacher", teachers), ("student", students)):
+        captured = [layer for layer in layers.layers if not layer.not_captured]
+        missing = len(layers) - len(captured)
+        if not captured:
+            notes.append(f"no attention of the {role} was captured")
+        elif missing:
+            notes.append(f"{missing} layers of the {role} that look like attention were not captured")
+    resolutions = {pair.resolution for pair in pairs.values()}
+    if resolutions - {FULL}:
+        notes.append(
+            "some maps are pooled to blocks of positions; pooled distances are lower than full ones, compare them "
+            "only among themselves"
+        )
+    lengths = {
+        (
+            teachers.layers[pair.teacher].query_length,
+            teachers.layers[pair.teacher].key_length,
+            students.layers[pair.student].query_length,
+            students.layers[pair.student].key_length,
+        )
+        for pair in pairs.values()
+    }
+    if any((a, b) != (c, d) for a, b, c, d in lengths):
+        notes.append(
+            "teacher and student have different numbers of positions: blocks are compared by relative position"
+        )
+    elif _tokens_differ(teachers.overview, students.overview):
+        notes.append("the labels of the positions differ: equal positions are not equal tokens")
+    excluded = max((pair.excluded_mass for pair in pairs.values()), default=0.0)
+    if excluded > 0.01:
+        notes.append(
+            f"masks differ: up to {excluded:.0%} of the attention lies where the other model is masked and is left out"
+        )
+    usable = any(map(teachers.usable, range(len(teachers)))) and any(map(students.usable, range(len(students))))
+    if usable and not pairs:
+        notes.append("nothing can be compared: the two models share no kind of attention (self, cross, channel)")
+    elif usable and len(pairs) < len(teachers) * len(students):
+        notes.append("layers of different kinds (self, cross, channel) are not compared with one another")
+    return notes
+
+
+def _tokens_differ(teacher: AttentionOverview, student: AttentionOverview) -> bool:
+    """Whether both have labels and no axis of equal length has equal ones."""
+    t_axes = {len(axis.tokens): list(axis.tokens) for axis in teacher.header.axes if axis.tokens}
+    s_axes = {len(axis.tokens): list(axis.tokens) for axis in student.header.axes if axis.tokens}
+    common = t_axes.keys() & s_axes.keys()
+    return bool(common) and any(t_axes[length] != s_axes[length] for length in common)
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN."""
+    return round(value, 6) if math.isfinite(value) else None

@@ -1,0 +1,36 @@
+"""Attention as the model computed it, seen by the observer that records operators.
+
+| file | idea |
+| --- | --- |
+| ``options`` | what to record |
+| ``listener`` | hears every kernel of a region and decides which handler looks at it |
+| ``kernels`` | arguments of fused kernels |
+| ``softmax`` | softmax followed to the product with the values |
+| ``encoder_layers`` | PyTorch's fused transformer layers |
+| ``flex``, ``interface`` | FlexAttention, transformers' attention interface |
+| ``probe`` | one-hot values through an unknown kernel |
+| ``explicit`` | ``log_attention`` |
+| ``sources``, ``summary`` | float32 rows on demand; statistics, overview, full matrix from them |
+| ``module_facts``, ``axes`` | what the module and the positions are |
+| ``maps``, ``result`` | captured attentions, and the records made of them |
+| ``budget`` | how much of it is written |
+"""
+
+from tb_plugin_structure.capture.attention.budget import AttentionBudget
+from tb_plugin_structure.capture.attention.explicit import log_attention
+from tb_plugin_structure.capture.attention.kernels import FusedArguments, attention_kernel
+from tb_plugin_structure.capture.attention.listener import AttentionListener
+from tb_plugin_structure.capture.attention.maps import AttentionMap
+from tb_plugin_structure.capture.attention.options import AttentionOptions
+from tb_plugin_structure.capture.attention.result import AttentionCapture
+
+__all__ = [
+    "AttentionBudget",
+    "AttentionCapture",
+    "AttentionListener",
+    "AttentionMap",
+    "AttentionOptions",
+    "FusedArguments",
+    "attention_kernel",
+    "log_attention",
+]

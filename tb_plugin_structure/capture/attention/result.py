@@ -1,0 +1,191 @@
+"""What was captured of one model in one region, and the records that are made of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tb_plugin_structure.capture.attention.axes import AxisFinder
+from tb_plugin_structure.capture.attention.maps import AttentionMap
+from tb_plugin_structure.capture.attention.options import AttentionOptions
+from tb_plugin_structure.capture.attention.summary import Summary
+from tb_plugin_structure.records.attention import AttentionOverview, encode_detail, encode_matrix
+from tb_plugin_structure.records.schema import ATTENTION_STATISTICS
+from tb_plugin_structure.records.table import Array
+from tb_plugin_structure.v1 import attention_pb2
+
+
+class AttentionCapture:
+    """Attentions of one model, in the order in which they ran.
+
+    Attributes:
+        model: Name of the model.
+        maps: What was captured.
+        not_captured: Module path -> why a layer that looks like attention gave no map.
+        notes: What else a reader should know.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        options: AttentionOptions,
+        maps: Sequence[AttentionMap],
+        not_captured: Mapping[str, str],
+        notes: Sequence[str],
+        axes: AxisFinder,
+    ) -> None:
+        self.model = model
+        self.options = options
+        self.maps = list(maps)
+        self.not_captured = dict(not_captured)
+        self.notes = list(notes)
+        self._axes = axes
+
+    def __repr__(self) -> str:
+        return f"AttentionCapture({self.model!r}: {len(self.maps)} attentions, {len(self.not_captured)} not captured)"
+
+    @property
+    def examples(self) -> list[int]:
+        """Positions in the batch that were recorded."""
+        return sorted({example for made in self.maps for example in made.summaries})
+
+    def overview(self, example: int | None = None) -> AttentionOverview:
+        """Statistics and overview planes of every recorded head.
+
+        Args:
+            example: Position in the batch; None for the first that was recorded. A model without attention gives
+                a record whose notes say so.
+        """
+        examples = self.examples
+        chosen = examples[0] if example is None and examples else example
+        header = attention_pb2.AttentionOverviewHeader(model=self.model)
+        if len(examples) > 1 and chosen is not None:
+            header.example = str(chosen)
+        statistics: dict[str, list[Any]] = defaultdict(list)
+        planes: dict[str, list[bytes]] = {"maximum": [], "mass": []}
+        offset = rows = 0
+        axes = _Axes(header, self._axes)
+        for made in self.maps:
+            summary = made.summaries.get(chosen) if chosen is not None else None
+            if summary is None:
+                continue
+            layer = _layer(header, made, axes)
+            heads, layer.overview_rows, layer.overview_columns = summary.maximum.shape
+            layer.heads, layer.first_head_row, layer.overview_offset = heads, rows, offset
+            for name, planed in (("maximum", summary.maximum), ("mass", summary.mass)):
+                codes, scales = encode_planes(planed)
+                planes[name].append(codes)
+                statistics[f"{name}_scale"].extend(scales.tolist())
+            statistics["layer"].extend([len(header.layers) - 1] * heads)
+            statistics["head"].extend(summary.heads)
+            for name, values in summary.statistics.items():
+                statistics[name].extend(values.tolist())
+            rows += heads
+            offset += summary.maximum.size
+            if summary.non_finite_rows:
+                header.notes.append(
+                    f"{made.module_path or 'the model'}: {summary.non_finite_rows:,} rows hold NaN or infinity; they "
+                    "are left out of statistics and drawn as 0"
+                )
+        for path, reason in self.not_captured.items():
+            header.layers.add(module_path=path, not_captured=reason)
+        header.notes.extend(self.notes)
+        if not header.layers:
+            header.notes.append(
+                "this model has no attention that was seen: no fused kernel, and no softmax of a product"
+            )
+        columns = {field.name: statistics.get(field.name, []) for field in ATTENTION_STATISTICS}
+        return AttentionOverview.build(header, columns, b"".join(planes["maximum"]), b"".join(planes["mass"]))
+
+    def details(self, example: int | None = None) -> dict[str, list[bytes]]:
+        """Module path -> blobs of the full matrices of all its recorded heads, where they were kept."""
+        examples = self.examples
+        chosen = examples[0] if example is None and examples else example
+        by_module: dict[str, list[tuple[AttentionMap, Summary]]] = defaultdict(list)
+        for made in self.maps:
+            summary = made.summaries.get(chosen) if chosen is not None else None
+            if summary is not None and summary.matrix is not None and summary.matrix.size:
+                by_module[made.module_path].append((made, summary))
+        return {path: self._detail(members, chosen) for path, members in by_module.items()}
+
+    def _detail(self, members: Sequence[tuple[AttentionMap, Summary]], example: int | None) -> list[bytes]:
+        header = attention_pb2.AttentionDetailHeader(model=self.model)
+        if len(self.examples) > 1:
+            header.example = str(example)
+        heads: list[bytes] = []
+        for made, summary in members:
+            assert summary.matrix is not None
+            header.details.add(
+                module_path=made.module_path,
+                call_ordinal=made.call_ordinal,
+                ordinal=made.ordinal,
+                query_length=made.query_length,
+                key_length=made.key_length,
+                codec=attention_pb2.ATTENTION_CODEC_MATRIX_F16,
+                heads=summary.heads,
+                first_blob=1 + len(heads),
+            )
+            heads.extend(encode_matrix(matrix) for matrix in summary.matrix)
+        return encode_detail(header, heads)
+
+
+def encode_planes(planes: Array) -> tuple[bytes, Array]:
+    """[heads, rows, columns] as bytes c with value scale · (c / 255)², and the scale of each head.
+
+    The error is at most scale / 255: square-root codes spend their resolution on small probabilities.
+    """
+    heads = planes.shape[0]
+    finite = np.nan_to_num(planes, nan=0.0, posinf=0.0, neginf=0.0).clip(0)
+    scales = finite.reshape(heads, -1).max(1, initial=0.0) if heads else np.zeros(0, np.float32)
+    safe = np.where(scales > 0, scales, 1.0)[:, None, None]
+    codes = np.rint(np.sqrt(finite / safe) * 255).astype(np.uint8)
+    return codes.tobytes(), scales.astype(np.float32)
+
+
+class _Axes:
+    """Adds each axis to the header once."""
+
+    def __init__(self, header: attention_pb2.AttentionOverviewHeader, finder: AxisFinder) -> None:
+        self._header, self._finder = header, finder
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, axis: attention_pb2.TokenAxis) -> int:
+        key = axis.SerializeToString(deterministic=True)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._header.axes)
+            self._header.axes.append(axis)
+        return self._numbers[key]
+
+    def of(self, made: AttentionMap, length: int, role: str) -> int:
+        if made.relation == "channel":
+            return self.number(attention_pb2.TokenAxis(kind="channels", length=length))
+        if made.window is not None:
+            height, width = made.window
+            return self.number(
+                attention_pb2.TokenAxis(kind="window", length=length, grid_height=height, grid_width=width)
+            )
+        return self.number(self._finder.axis(length, made.module_path, role))
+
+
+def _layer(
+    header: attention_pb2.AttentionOverviewHeader, made: AttentionMap, axes: _Axes
+) -> attention_pb2.AttentionLayer:
+    return header.layers.add(
+        module_path=made.module_path,
+        call_ordinal=made.call_ordinal,
+        ordinal=made.ordinal,
+        key_heads=made.key_heads,
+        query_length=made.query_length,
+        key_length=made.key_length,
+        relation=made.relation,
+        route=made.route,
+        kernel=made.kernel,
+        dtype=made.dtype,
+        mask=made.mask,
+        query_axis=axes.of(made, made.query_length, "query"),
+        key_axis=axes.of(made, made.key_length, "key"),
+        exactness=made.exactness,
+    )

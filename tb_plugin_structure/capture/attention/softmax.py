@@ -1,0 +1,396 @@
+"""Follows scores to a softmax, and its result to the product with the values.
+
+Attention that no fused kernel computes is: a product of two activations (the scores), anything elementwise on it
+(scale, mask, bias, soft cap), a normalisation over one axis, anything elementwise again (cast, dropout), and a product
+that sums over that axis. Storages carry tags along this way; nothing is kept alive by them.
+
+The first step is what tells attention from a router or a classifier, whose scores come from a learned weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+_MOST_TAGS = 256
+
+_PRODUCTS = {
+    # operator -> position of the left operand, position of the right one
+    "aten::mm": (0, 1),
+    "aten::bmm": (0, 1),
+    "aten::mv": (0, 1),
+    "aten::matmul": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::baddbmm": (1, 2),
+    "aten::addbmm": (1, 2),
+    "aten::linear": (0, 1),
+}
+_SOFTMAXES = {"aten::_softmax", "aten::_safe_softmax", "aten::softmax"}
+_LOG_SOFTMAXES = {"aten::_log_softmax", "aten::log_softmax"}
+
+
+@dataclass(frozen=True)
+class Tag:
+    """What a storage holds.
+
+    Attributes:
+        kind: "weight" (a parameter or a copy of one), "scores", "probabilities", or "context" (values summed with
+            a softmax whose scores are no product: the inner half of linear attention).
+        offset: Position of the tagged values in the storage.
+        stride, size: Of the key axis; size 0 when the axis is no longer known.
+        start, keys: Keys are [start, start + keys) of that axis; the rest are columns of no key (learned sinks).
+        width: Over how many values the product of query and key summed.
+        shape: Shape of the tagged tensor, as the model had it.
+        candidate: The softmax, for probabilities.
+    """
+
+    kind: str
+    offset: int = 0
+    stride: int = 1
+    size: int = 0
+    start: int = 0
+    keys: int = 0
+    width: int = 0
+    shape: tuple[int, ...] = ()
+    candidate: Candidate | None = None
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A softmax whose result may be attention.
+
+    Attributes:
+        scored: Its scores are a product of two activations.
+        width: As in Tag.
+        extra: Columns that belong to no key.
+        record: What was computed from it right away, an object of the listener; None when nothing was.
+        call: The module call in which the softmax ran.
+        state: "" until a product reads it, then "whole"; "pieces" (a band or blocks of it), "factor" (multiplied with
+            other probabilities), "weight" (multiplied with a parameter), "mixed" (heads are mixed first).
+    """
+
+    scored: bool
+    width: int
+    extra: int
+    call: Any
+    record: Any = None
+    state: str = ""
+
+
+class SoftmaxFollower:
+    """Tags storages kernel by kernel.
+
+    Args:
+        weights: The parameters of the observed models.
+        found: Called at a softmax with ``(candidate, probabilities, scores or None, kernel name)``; both tensors have
+            the key axis last and cut to the keys. Sets ``candidate.record`` when it takes the softmax.
+        used: Called once, with a candidate and the call, when a product read it.
+        unnormalized: Called with a call when scores reach the values without being normalised.
+    """
+
+    def __init__(
+        self,
+        weights: Iterable[torch.Tensor],
+        found: Callable[[Candidate, torch.Tensor, torch.Tensor | None, str], None],
+        used: Callable[[Candidate, Any], None],
+        unnormalized: Callable[[Any], None],
+    ) -> None:
+        self._found, self._used, self._unnormalized = found, used, unnormalized
+        self._tags: dict[int, tuple[StorageWeakRef, Tag]] = {}
+        self._weights: set[int] = set()
+        for weight in weights:
+            key = _storage_key(weight)
+            if key is not None:
+                self._weights.add(key)
+        self._busy = False
+
+    def after_kernel(self, name: str, args: Sequence[Any], result: Any, call: Any) -> None:
+        """Look at one finished kernel; `name` is "namespace::operator"."""
+        for value in args:
+            if type(value) is torch.nn.Parameter:  # of a module that is no part of the observed models, too
+                self._foreign_weight(value)
+        if name in _PRODUCTS:
+            left, right = _PRODUCTS[name]
+            if len(args) > right:
+                # linear(x, w) sums over the last axis of both.
+                axis = -1 if name == "aten::linear" or args[right].dim() == 1 else -2
+                self._product(args[left], args[right], axis, result, call)
+        elif name == "aten::einsum":
+            if len(args) > 1 and len(args[1]) == 2:
+                self._einsum(args[0], args[1][0], args[1][1], result, call)
+        elif name in _SOFTMAXES:
+            self._softmax(args[0], int(args[1]), result, name, call)
+        elif self._tags or name in _COPIES:
+            self._elementwise(name, args, result)
+
+    # ---- tags
+
+    def _tag(self, tensor: torch.Tensor) -> Tag | None:
+        key = _storage_key(tensor)
+        if key is None:
+            return None
+        if key in self._weights:
+            return _WEIGHT
+        entry = self._tags.get(key)
+        if entry is None:
+            return None
+        if _gone(entry[0]):
+            del self._tags[key]
+            return None
+        return entry[1]
+
+    def _foreign_weight(self, weight: torch.Tensor) -> None:
+        key = _storage_key(weight)
+        if key is not None and key not in self._weights and key not in self._tags:
+            self._put(weight, _WEIGHT)
+
+    def _put(self, tensor: torch.Tensor, tag: Tag) -> None:
+        key = _storage_key(tensor)
+        if key is None:
+            return
+        if len(self._tags) >= _MOST_TAGS:
+            self._tags = {at: entry for at, entry in self._tags.items() if not _gone(entry[0])}
+            while len(self._tags) >= _MOST_TAGS:
+                self._tags.pop(next(iter(self._tags)))
+        self._tags[key] = (_weak(tensor), tag)
+
+    # ---- kernels
+
+    def _softmax(self, scores: torch.Tensor, dim: int, result: torch.Tensor, name: str, call: Any) -> None:
+        if scores.dim() < 2 or result.shape != scores.shape:
+            return
+        dim %= scores.dim()
+        tag = self._tag(scores)
+        scored = tag is not None and tag.kind == "scores"
+        size = scores.shape[dim]
+        start, keys = 0, size
+        if scored and tag is not None and tag.size and 0 < tag.keys < size and _key_axis(tag, scores) == dim:
+            start, keys = tag.start, tag.keys
+        candidate = Candidate(scored, tag.width if tag is not None else 0, size - keys, call)
+        self._found(
+            candidate,
+            result.movedim(dim, -1).narrow(-1, start, keys),
+            scores.movedim(dim, -1).narrow(-1, start, keys),
+            name.replace("::", ".") + ".default" if name != "aten::softmax" else "aten.softmax.int",
+        )
+        self._put(
+            result,
+            Tag(
+                "probabilities",
+                int(result.storage_offset()),
+                result.stride(dim),
+                size,
+                start,
+                keys,
+                shape=tuple(result.shape),
+                candidate=candidate,
+            ),
+        )
+
+    def _product(self, left: torch.Tensor, right: torch.Tensor, axis: int, result: Any, call: Any) -> None:
+        left_tag, right_tag = self._tag(left), self._tag(right)
+        self._consume(left, left_tag, left.dim() - 1, right_tag, call)
+        self._consume(right, right_tag, right.dim() + axis, left_tag, call)
+        if left_tag is None and right_tag is None and left.dim() > 1 and right.dim() > 1 and result.dim() > 1:
+            self._put_scores(result, left.shape[-1])
+        elif left_tag is _WEIGHT or right_tag is _WEIGHT:
+            for operand, tag in ((left, left_tag), (right, right_tag)):
+                if tag is not None and operand.numel() == result.numel():
+                    self._mixed_heads(result, tag, call)
+        else:
+            for tag in (left_tag, right_tag):
+                if tag is not None and tag.kind == "probabilities" and tag.candidate and not tag.candidate.scored:
+                    self._put(result, Tag("context"))
+
+    def _mixed_heads(self, result: torch.Tensor, tag: Tag, call: Any) -> None:
+        """Talking heads: scores, or probabilities, of all heads are mixed by a learned matrix."""
+        if tag.kind == "scores":
+            self._put(result, replace(tag, size=0, offset=int(result.storage_offset()), shape=()))
+        elif tag.kind == "probabilities" and tag.candidate is not None and not tag.candidate.state:
+            tag.candidate.state = "mixed"
+            self._used(tag.candidate, call)
+
+    def _put_scores(self, result: torch.Tensor, width: int) -> None:
+        keys = result.shape[-1]
+        self._put(
+            result,
+            Tag("scores", int(result.storage_offset()), result.stride(-1), keys, 0, keys, width, tuple(result.shape)),
+        )
+
+    def _einsum(self, equation: str, left: torch.Tensor, right: torch.Tensor, result: Any, call: Any) -> None:
+        """Only seen in inference mode, where einsum is one kernel."""
+        inputs, _, output = equation.replace(" ", "").partition("->")
+        terms = inputs.split(",")
+        if len(terms) != 2 or "." in inputs:
+            return
+        left_tag, right_tag = self._tag(left), self._tag(right)
+        summed = [letter for letter in terms[0] if letter in terms[1] and letter not in output]
+        if len(summed) == 1:
+            self._consume(left, left_tag, terms[0].index(summed[0]), right_tag, call)
+            self._consume(right, right_tag, terms[1].index(summed[0]), left_tag, call)
+            if left_tag is None and right_tag is None and result.dim() > 1:
+                self._put_scores(result, left.shape[terms[0].index(summed[0])])
+
+    def _consume(self, operand: torch.Tensor, tag: Tag | None, axis: int, other: Tag | None, call: Any) -> None:
+        """An operand of a product; `axis` is the one that is summed over."""
+        if tag is None or tag.kind not in ("scores", "probabilities") or axis < 0:
+            return
+        length = operand.shape[axis]
+        over_keys = length == tag.size == 1 or (
+            length > 1 and operand.stride(axis) == tag.stride and tag.size >= length
+        )
+        if not over_keys:
+            return
+        if tag.kind == "probabilities":
+            candidate = tag.candidate
+            assert candidate is not None
+            if candidate.state:
+                if candidate.state == "whole" and length < tag.keys:
+                    candidate.state = "pieces"
+                    self._used(candidate, call)
+                return
+            if other is not None and other.kind == "probabilities":
+                candidate.state = "factor"
+            elif other is not None and other.kind == "weight":
+                candidate.state = "weight"
+            elif not candidate.scored and other is not None and other.kind in ("scores", "context"):
+                candidate.state = "factor"
+            else:
+                candidate.state = "whole" if length in (tag.size, tag.keys) else "pieces"
+            self._used(candidate, call)
+        elif tag.kind == "scores" and length == tag.size and (other is None or other.kind != "weight"):
+            self._normalized_by_hand(operand, axis, tag, call)
+
+    def _normalized_by_hand(self, operand: torch.Tensor, axis: int, tag: Tag, call: Any) -> None:
+        """Scores that reach the values without a softmax: exp(s) / sum, log_softmax().exp(), sparsemax, …"""
+        values = operand.detach().movedim(axis, -1)
+        if values.is_meta or not values.is_floating_point() or not values.numel():
+            return
+        sample = values.reshape(-1, values.shape[-1])[:256].float()
+        sums = sample.sum(-1)
+        if bool((sample < 0).any()) or not bool((sums - 1).abs().le(2e-2).all()):
+            self._unnormalized(call)
+            return
+        if _numel(tag.shape) == values.numel() and tag.shape and tag.shape[-1] == values.shape[-1]:
+            values = values.reshape(tag.shape)
+        candidate = Candidate(True, tag.width, 0, call, state="whole")
+        self._found(candidate, values, None, "normalised without a softmax kernel")
+        self._used(candidate, call)
+
+    def _elementwise(self, name: str, args: Sequence[Any], result: Any) -> None:
+        """Carry a tag from an operand to the result of an operator that keeps or widens the shape."""
+        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        output = outputs[0] if outputs else None
+        if not isinstance(output, torch.Tensor):
+            return
+        source: torch.Tensor | None = None
+        tag: Tag | None = None
+        for value in _tensors(args):
+            found = self._tag(value)
+            if found is None or found.kind == "weight":
+                if found is not None and name in _COPIES and output.numel() == value.numel():
+                    self._put_weight(output, value)
+                continue
+            if output.numel() < value.numel():
+                continue
+            # Scores win over nothing; probabilities win over scores (dropout masks carry no tag).
+            if tag is None or (found.kind == "probabilities" and tag.kind != "probabilities"):
+                source, tag = value, found
+        if source is None or tag is None:
+            return
+        if _storage_key(output) == _storage_key(source):
+            return  # a view, or written in place: the tag of the storage still holds
+        axis = _key_axis(tag, source)
+        moved = replace(tag, offset=int(output.storage_offset()), size=0, shape=tuple(output.shape))
+        if axis is not None:
+            out_axis = axis - source.dim() + output.dim()
+            if name == "aten::cat" and output.dim() == source.dim():
+                begin = _cat_offset(args, source, axis)
+                moved = replace(
+                    moved,
+                    stride=output.stride(axis),
+                    size=output.shape[axis],
+                    start=tag.start + begin,
+                    keys=tag.keys or source.shape[axis],
+                )
+            elif 0 <= out_axis < output.dim() and output.shape[out_axis] == source.shape[axis]:
+                cut = source.shape[axis] < tag.size
+                moved = replace(
+                    moved,
+                    stride=output.stride(out_axis),
+                    size=output.shape[out_axis],
+                    start=0 if cut else tag.start,
+                    keys=output.shape[out_axis] if cut else tag.keys,
+                )
+        if axis is None and tag.kind == "probabilities":
+            return
+        self._put(output, moved)
+
+    def _put_weight(self, output: torch.Tensor, weight: torch.Tensor) -> None:
+        if _storage_key(output) != _storage_key(weight):
+            self._put(output, _WEIGHT)
+
+
+_WEIGHT = Tag("weight")
+_COPIES = {"aten::_to_copy", "aten::to", "aten::clone", "aten::contiguous"}
+
+
+def _storage_key(tensor: torch.Tensor) -> int | None:
+    """Identity of a tensor's storage; None for tensors without one (nested, sparse, quantised by others)."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return None
+
+
+def _weak(tensor: torch.Tensor) -> StorageWeakRef:
+    """Keeps the storage's identity from being given to another one, but not its memory."""
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+
+
+def _gone(reference: StorageWeakRef) -> bool:
+    return bool(reference.expired())  # type: ignore[no-untyped-call]
+
+
+def _key_axis(tag: Tag, view: torch.Tensor) -> int | None:
+    """The axis of a view of the tagged storage that runs over keys."""
+    if not tag.size:
+        return None
+    for axis in range(view.dim() - 1, -1, -1):
+        if view.shape[axis] == tag.size and (view.stride(axis) == tag.stride or tag.size == 1):
+            return axis
+    for axis in range(view.dim() - 1, -1, -1):
+        if 1 < view.shape[axis] < tag.size and view.stride(axis) == tag.stride:
+            return axis
+    return None
+
+
+def _cat_offset(args: Sequence[Any], source: torch.Tensor, axis: int) -> int:
+    """How far along `axis` the source begins in the concatenation."""
+    begin = 0
+    for part in args[0] if args and isinstance(args[0], (tuple, list)) else ():
+        if part is source:
+            return begin
+        begin += part.shape[axis] if part.dim() > axis else 0
+    return 0
+
+
+def _tensors(args: Iterable[Any]) -> Iterable[torch.Tensor]:
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            for inner in value:
+                if isinstance(inner, torch.Tensor):
+                    yield inner
+
+
+def _numel(shape: Sequence[int]) -> int:
+    number = 1
+    for size in shape:
+        number *= size
+    return number

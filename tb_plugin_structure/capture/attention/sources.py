@@ -1,0 +1,169 @@
+"""Where probabilities come from: recomputed from query and key, or a matrix that the model made.
+
+A source gives rows of one example on demand, in float32, so that no full matrix of a long sequence exists.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from tb_plugin_structure.capture.attention.kernels import FusedArguments
+
+MASKED_BELOW = -5000.0
+"""Scores and additive masks at or below this hide a key: libraries use -inf, the smallest finite number or -10000."""
+
+
+@dataclass
+class Rows:
+    """Some query rows of one example.
+
+    Attributes:
+        probabilities: [heads, rows, keys], float32; fully masked rows are 0.
+        visible: [heads or 1, rows, keys] boolean: keys that are not masked; None when none is.
+    """
+
+    probabilities: torch.Tensor
+    visible: torch.Tensor | None = None
+
+
+class Source(Protocol):
+    """Probabilities of one attention of a whole batch."""
+
+    batch: int
+    heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    device: torch.device
+
+    def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
+        """Rows `rows` (int64, on `device`) of the given heads."""
+        ...
+
+
+class QueryKeySource:
+    """softmax(scale · q kᵀ + mask) in float32, as the kernel with these arguments computes it."""
+
+    def __init__(self, arguments: FusedArguments) -> None:
+        query, key = arguments.query.detach(), arguments.key.detach()
+        if arguments.layout == "bnhd":
+            query, key = query.transpose(-2, -3), key.transpose(-2, -3)
+        mask = arguments.mask
+        if mask is not None:
+            mask = mask.detach()
+        while query.dim() < 4:
+            query, key = query.unsqueeze(0), key.unsqueeze(0)
+        if query.dim() > 4:
+            if mask is not None:
+                mask = mask.expand(*query.shape[:-1], key.shape[-2]).flatten(0, query.dim() - 4)
+            query, key = query.flatten(0, query.dim() - 4), key.flatten(0, key.dim() - 4)
+        self.arguments = arguments
+        self.query, self.key = query, key
+        self.mask = mask
+        self.batch, self.heads, self.queries, width = query.shape
+        self.key_heads, self.keys = key.shape[1], key.shape[2]
+        self.scale = 1.0 / math.sqrt(max(width, 1)) if arguments.scale is None else float(arguments.scale)
+        self.device = query.device
+
+    def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
+        chosen = torch.tensor(heads, dtype=torch.int64, device=self.device)
+        group = max(1, self.heads // max(1, self.key_heads))
+        query = self.query[example].index_select(0, chosen).index_select(1, rows).float()
+        # Grouped queries: heads of a group read the same key head; keys are indexed, the cache is not repeated.
+        key = self.key[example if self.key.shape[0] > 1 else 0].index_select(0, chosen // group).float()
+        scores = torch.matmul(query, key.transpose(-1, -2)) * self.scale
+        arguments = self.arguments
+        if arguments.softcap:
+            scores = torch.tanh(scores / arguments.softcap) * arguments.softcap
+        visible = self._positions_visible(rows)
+        if arguments.alibi_slopes is not None:
+            slopes = arguments.alibi_slopes.detach()
+            slopes = (slopes[example] if slopes.dim() == 2 else slopes).float()[chosen]
+            columns = torch.arange(self.keys, device=self.device)
+            distance = (rows[:, None] + (self.keys - self.queries) - columns[None, :]).abs().float()
+            scores = scores - slopes[:, None, None] * distance
+        if self.mask is not None:
+            mask = self._mask_rows(example, chosen, rows)
+            if mask.dtype == torch.bool:
+                allowed = mask
+            else:
+                scores = scores + mask.float()
+                allowed = ~(mask <= MASKED_BELOW)  # NaN is no mask
+            visible = allowed if visible is None else visible & allowed
+        if arguments.score_change is not None:
+            scores = arguments.score_change(scores, example, heads, rows)
+            changed = ~(scores <= MASKED_BELOW)
+            visible = changed if visible is None else visible & changed
+        if visible is not None:
+            visible = visible.expand(-1, len(rows), self.keys)
+            scores = scores.masked_fill(~visible, -math.inf)
+        if arguments.sinks is not None:
+            sinks = arguments.sinks.detach().float()[chosen][:, None, None].expand(*scores.shape[:2], 1)
+            probabilities = torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
+        else:
+            probabilities = torch.softmax(scores, -1)
+        if visible is not None:
+            probabilities = probabilities.masked_fill(~visible.any(-1, keepdim=True), 0.0)
+        return Rows(probabilities, visible)
+
+    def _positions_visible(self, rows: torch.Tensor) -> torch.Tensor | None:
+        """[1, rows, keys]: what causality and window allow."""
+        arguments = self.arguments
+        left, right = (side if side is not None and side >= 0 else None for side in arguments.window)
+        if not arguments.causal and left is None and right is None:
+            return None
+        offset = self.keys - self.queries if arguments.causal == "bottom_right" or left is not None else 0
+        if arguments.causal == "top_left":
+            offset = 0
+        own = rows[:, None] + offset
+        columns = torch.arange(self.keys, device=self.device)[None, :]
+        visible = torch.ones(len(rows), self.keys, dtype=torch.bool, device=self.device)
+        if arguments.causal:
+            visible &= columns <= own
+        if left is not None:
+            visible &= columns >= own - left
+        if right is not None:
+            visible &= columns <= own + right
+        return visible.unsqueeze(0)
+
+    def _mask_rows(self, example: int, heads: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """[heads or 1, rows or 1, keys] of a mask that may lack axes."""
+        mask = self.mask
+        assert mask is not None
+        while mask.dim() < 4:
+            mask = mask.unsqueeze(0)
+        mask = mask[example if mask.shape[0] > 1 else 0]
+        if mask.shape[0] > 1:
+            mask = mask.index_select(0, heads)
+        if mask.shape[1] > 1:
+            mask = mask.index_select(1, rows)
+        return mask[..., : self.keys]  # some kernels want masks padded to a multiple of eight
+
+
+class MatrixSource:
+    """Probabilities that the model itself made, [batch, heads, queries, keys]; read before dropout.
+
+    Args:
+        matrix: The probabilities.
+        scores: What the softmax was applied to, for what is masked; same shape. None: nothing is known.
+    """
+
+    def __init__(self, matrix: torch.Tensor, scores: torch.Tensor | None = None, key_heads: int | None = None) -> None:
+        self.matrix = matrix.detach()
+        self.scores = None if scores is None else scores.detach()
+        self.batch, self.heads, self.queries, self.keys = matrix.shape
+        self.key_heads = key_heads or self.heads
+        self.device = matrix.device
+
+    def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
+        chosen = torch.tensor(heads, dtype=torch.int64, device=self.device)
+        probabilities = self.matrix[example].index_select(0, chosen).index_select(1, rows).float()
+        if self.scores is None:
+            return Rows(probabilities)
+        visible = ~(self.scores[example].index_select(0, chosen).index_select(1, rows) <= MASKED_BELOW)
+        # transformers' eager code gives a fully masked row the uniform distribution: it says nothing.
+        return Rows(probabilities.masked_fill(~visible.any(-1, keepdim=True), 0.0), visible)
