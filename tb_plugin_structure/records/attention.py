@@ -13,6 +13,8 @@ from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.table import Array, Table, encode_table
 from tb_plugin_structure.v1 import attention_pb2, columns_pb2
 
+MAXIMUM_PLANE_SIDE = 1_024
+
 
 class AttentionOverview:
     """Statistics and overview planes of every head of a model at one step."""
@@ -48,7 +50,7 @@ class AttentionOverview:
         blobs.add_part(header.parts, stored, "statistics", table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
         blobs.add_part(header.parts, stored, "maximum", maximum, columns_pb2.PART_FORMAT_RAW)
         blobs.add_part(header.parts, stored, "mass", mass, columns_pb2.PART_FORMAT_RAW)
-        stored[0] = header.SerializeToString(deterministic=True)
+        blobs.seal(header, stored)
         return cls(header, Table.from_proto(table, Strings(pool.to_proto())), maximum, mass, stored)
 
     def encode(self) -> list[bytes]:
@@ -61,18 +63,13 @@ class AttentionOverview:
         header = decode_overview_header(stored)
         try:
             table = Table.from_proto(
-                columns_pb2.Table.FromString(blobs.part_bytes(header.parts, stored, "statistics")),
+                blobs.parse_table(blobs.part_bytes(header.parts, stored, "statistics")),
                 Strings(StringPool().to_proto()),
                 ATTENTION_STATISTICS,
             )
             maximum = blobs.part_bytes(header.parts, stored, "maximum")
             mass = blobs.part_bytes(header.parts, stored, "mass")
-            for layer in header.layers:
-                if layer.not_captured:
-                    continue
-                end = layer.overview_offset + layer.heads * layer.overview_rows * layer.overview_columns
-                if end > min(len(maximum), len(mass)) or layer.first_head_row + layer.heads > table.rows:
-                    raise ValueError(f"layer {layer.module_path!r} lies outside the stored planes")
+            _check_layers(header, table.rows, min(len(maximum), len(mass)))
             return cls(header, table, maximum, mass, stored)
         except blobs.RecordError:
             raise
@@ -90,12 +87,30 @@ class AttentionOverview:
         return plane.reshape(record.overview_rows, record.overview_columns)
 
 
+def _check_layers(header: attention_pb2.AttentionOverviewHeader, head_rows: int, plane_bytes: int) -> None:
+    """Every layer's heads, planes and axes are there, and no two layers share heads (work grows with their number)."""
+    heads = 0
+    for layer in header.layers:
+        if layer.not_captured:
+            continue
+        where = f"layer {layer.module_path[:200]!r}"
+        end = layer.overview_offset + layer.heads * layer.overview_rows * layer.overview_columns
+        if end > plane_bytes or layer.first_head_row + layer.heads > head_rows:
+            raise ValueError(f"{where} lies outside the stored planes")
+        if max(layer.overview_rows, layer.overview_columns) > MAXIMUM_PLANE_SIDE:
+            raise ValueError(f"{where} has overview planes of more than {MAXIMUM_PLANE_SIDE} rows or columns")
+        if len(header.axes) and max(layer.query_axis, layer.key_axis) >= len(header.axes):
+            raise ValueError(f"{where} names a token axis that is not there")
+        heads += layer.heads
+    if heads > head_rows:
+        raise ValueError(f"its layers have {heads} heads, but {head_rows} rows of statistics")
+
+
 def decode_overview_header(stored: Sequence[bytes]) -> attention_pb2.AttentionOverviewHeader:
     """Read only the header of an overview."""
-    if not stored:
-        raise blobs.RecordError("the attention record is empty")
+    data = blobs.check_header(stored, "attention")
     try:
-        header = attention_pb2.AttentionOverviewHeader.FromString(stored[0])
+        header = attention_pb2.AttentionOverviewHeader.FromString(data)
     except Exception as error:
         raise blobs.RecordError(f"the header of an attention record is damaged: {error}") from error
     blobs.check_version("attention record", header.minimum_reader_version)
@@ -115,10 +130,9 @@ def encode_matrix(matrix: Array) -> bytes:
 
 
 def decode_detail_header(stored: Sequence[bytes]) -> attention_pb2.AttentionDetailHeader:
-    if not stored:
-        raise blobs.RecordError("the attention record is empty")
+    data = blobs.check_header(stored, "attention")
     try:
-        header = attention_pb2.AttentionDetailHeader.FromString(stored[0])
+        header = attention_pb2.AttentionDetailHeader.FromString(data)
     except Exception as error:
         raise blobs.RecordError(f"the header of an attention record is damaged: {error}") from error
     blobs.check_version("attention record", header.minimum_reader_version)

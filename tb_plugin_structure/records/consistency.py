@@ -52,7 +52,7 @@ def check_structure(tables: Mapping[str, Table]) -> None:
     for table, column, target in _OPTIONAL_REFERENCES:
         values = tables[table][column]
         if len(values) and (int(values.min()) < -1 or int(values.max()) >= tables[target].rows):
-            raise ValueError(f"{table}.{column} names a row that the {tables[target].rows} of {target} do not have")
+            raise ValueError(f"{table}.{column} names a row of {target} that does not exist")
     for table, begin, end, target in _RANGES:
         low, high = tables[table][begin], tables[table][end]
         if len(low) and ((low > high).any() or int(high.max()) > tables[target].rows):
@@ -73,7 +73,7 @@ def _check_tree(name: str, table: Table) -> None:
     """Row 0 is a root, and every row comes after its parent."""
     parents = table["parent"].astype(np.int64)
     if len(parents) == 0 or parents[0] != -1:
-        raise ValueError(f"{name} does not begin with the model")
+        raise ValueError(f"{name}.parent does not form a tree that begins with the model")
     if (parents >= np.arange(len(parents))).any() or (parents < -1).any():
         raise ValueError(f"{name}.parent does not form a tree")
     ancestors = parents

@@ -8,7 +8,7 @@ Repeated calls of one module share a scope, parameter shapes and dtypes are not 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ NOTES = (
 )
 _SCOPE = re.compile(r"^(?P<kind>[^\[\]]+)\[(?P<name>.*)\]$")
 _NAN = float("nan")
+_MAXIMUM_LIST = 100_000
+_MAXIMUM_LITERAL = 1_000
 
 
 def structure_of_graph(graph: Any, model: str) -> Structure:
@@ -88,6 +90,9 @@ class _Builder:
         self._operators: list[dict[str, Any]] = []
         self._tensors: list[dict[str, Any]] = []
         self._tensor_of: dict[str, int] = {}
+        self._ordinals: Counter[tuple[int, int]] = Counter()
+        self._lists: dict[str, list[int]] = {}
+        self._literals: dict[str, str] = {}
 
     # ---- walking
 
@@ -97,7 +102,7 @@ class _Builder:
         inputs, attributes = [], []
         for position, source in enumerate(node.input):
             name = source.partition(":")[0].lstrip("^")
-            found = list(self._values(name))
+            found = self._values(name)
             inputs += found
             if not found and name in self._nodes:
                 attributes.append((str(position), self._literal(name, 0)))
@@ -137,7 +142,8 @@ class _Builder:
         for depth in range(len(self._stack), len(paths)):
             parent = self._stack[-1] if self._stack else -1
             module = self._module(paths[depth], scope[depth][1], self._calls[parent]["module"] if parent >= 0 else -1)
-            ordinal = sum(call["parent"] == parent and call["module"] == module for call in self._calls[parent + 1 :])
+            ordinal = self._ordinals[parent, module]
+            self._ordinals[parent, module] += 1
             self._stack.append(len(self._calls))
             begin = len(self._operators)
             self._calls.append({"module": module, "parent": parent, "ordinal": ordinal, "begin": begin, "end": begin})
@@ -161,31 +167,43 @@ class _Builder:
         self._tensors.append({"shape": shape, "origin": ORIGINS.index(origin), "producer": producer, "name": label})
         return row
 
-    def _values(self, name: str, depth: int = 0) -> Iterator[int]:
-        """Tensors that a node stands for; lists and tuples are looked into."""
+    def _values(self, name: str, depth: int = 0) -> list[int]:
+        """Tensors that a node stands for; lists and tuples are looked into, each once."""
         if name in self._tensor_of:
-            yield self._tensor_of[name]
-            return
+            return [self._tensor_of[name]]
+        if name in self._lists:
+            return self._lists[name]
         node = self._nodes.get(name)
         if node is None or depth > 32:
-            return
+            return []
         if node.op == "IO Node":
-            yield self._tensor(name, _shape(node), "input", label=name.partition("/")[2])
-        elif node.op == "prim::GetAttr":
+            return [self._tensor(name, _shape(node), "input", label=name.partition("/")[2])]
+        if node.op == "prim::GetAttr":
             path = ".".join(piece for piece, _ in _scope(name) if piece)
             attribute = name.split("/")[-2] if "/" in name else name
-            yield self._tensor(name, [], "parameter", label=f"{path}.{attribute}" if path else attribute)
-        elif node.op.startswith("prim::") and node.op != "prim::Constant":
+            return [self._tensor(name, [], "parameter", label=f"{path}.{attribute}" if path else attribute)]
+        found: list[int] = []
+        self._lists[name] = []  # while it is looked into, so that a list that contains itself ends here
+        if node.op.startswith("prim::") and node.op != "prim::Constant":
             for source in node.input:
-                yield from self._values(source.partition(":")[0].lstrip("^"), depth + 1)
+                found += self._values(source.partition(":")[0].lstrip("^"), depth + 1)
+                if len(found) > _MAXIMUM_LIST:
+                    raise ValueError(f"a list of the graph has more than {_MAXIMUM_LIST:,} tensors")
+        self._lists[name] = found
+        return found
 
     def _literal(self, name: str, depth: int) -> str:
         """A constant, or a list of constants, as text."""
         node = self._nodes.get(name)
         if node is None or depth > 8:
             return "?"
+        if name not in self._literals:
+            self._literals[name] = self._literal_of(node, depth)[:_MAXIMUM_LITERAL]
+        return self._literals[name]
+
+    def _literal_of(self, node: Any, depth: int) -> str:
         if node.op == "prim::ListConstruct":
-            items = (self._literal(source.partition(":")[0], depth + 1) for source in node.input)
+            items = (self._literal(source.partition(":")[0], depth + 1) for source in node.input[:_MAXIMUM_LITERAL])
             return f"[{', '.join(items)}]"
         text = node.attr["attr"].s.decode("utf-8", "replace") if "attr" in node.attr else ""
         match = re.search(r"value\s*:\s*(.*?)\s*}?$", text)
@@ -195,6 +213,7 @@ class _Builder:
 
     def columns(self) -> dict[str, dict[str, Any]]:
         count, calls, operators, tensors = len(self.paths), self._calls, self._operators, self._tensors
+        called = Counter(call["module"] for call in calls)
         readers: dict[int, list[int]] = {}
         for row, operator in enumerate(operators):
             for tensor in operator["inputs"]:
@@ -228,7 +247,7 @@ class _Builder:
                 "attribute_values": [[]] * count,
                 "parameters": [[]] * count,
                 "training": [0] * count,
-                "calls": [sum(call["module"] == module for call in calls) for module in range(count)],
+                "calls": [called[module] for module in range(count)],
             },
             "parameters": {field.name: [] for field in STRUCTURE_TABLES["parameters"]},
             "module_calls": {

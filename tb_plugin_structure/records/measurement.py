@@ -46,7 +46,7 @@ class Measurement:
         strings = pool.to_proto()
         blobs.add_part(header.parts, stored, "strings", strings.SerializeToString(), columns_pb2.PART_FORMAT_STRINGS)
         blobs.add_part(header.parts, stored, "measurements", table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
-        stored[0] = header.SerializeToString(deterministic=True)
+        blobs.seal(header, stored)
         return cls(header, Table.from_proto(table, Strings(strings)), stored)
 
     def encode(self) -> list[bytes]:
@@ -55,15 +55,17 @@ class Measurement:
     @classmethod
     def decode(cls, stored: Sequence[bytes]) -> Measurement:
         """Read a record. Raises :class:`~tb_plugin_structure.records.blobs.RecordError` when it is damaged."""
-        if not stored:
-            raise blobs.RecordError("the measurement record is empty")
+        data = blobs.check_header(stored, "measurement")
         try:
-            header = measurement_pb2.MeasurementHeader.FromString(stored[0])
+            header = measurement_pb2.MeasurementHeader.FromString(data)
             blobs.check_version("measurement", header.minimum_reader_version)
             strings = Strings(columns_pb2.StringPool.FromString(blobs.part_bytes(header.parts, stored, "strings")))
             table = Table.from_proto(
-                columns_pb2.Table.FromString(blobs.part_bytes(header.parts, stored, "measurements")), strings, _KEYS
+                blobs.parse_table(blobs.part_bytes(header.parts, stored, "measurements")), strings, _KEYS
             )
+            for name in set(table.columns) - {field.name for field in _KEYS}:
+                if table[name].dtype != np.float64 or table.is_list(name):
+                    raise ValueError(f"the quantity {name[:80]!r} is not a column of f64")
         except blobs.RecordError:
             raise
         except Exception as error:

@@ -36,10 +36,9 @@ def build_plan(
 
 def decode_plan(stored: Sequence[bytes]) -> plan_pb2.Plan:
     """Read a record. Raises :class:`~tb_plugin_structure.records.blobs.RecordError` when it is damaged."""
-    if not stored:
-        raise blobs.RecordError("the plan is empty")
+    data = blobs.check_header(stored, "plan")
     try:
-        plan = plan_pb2.Plan.FromString(stored[0])
+        plan = plan_pb2.Plan.FromString(data)
     except Exception as error:
         raise blobs.RecordError(f"a plan is damaged: {error}") from error
     blobs.check_version("plan", plan.minimum_reader_version)

@@ -69,11 +69,12 @@ class Structure:
         for name, table in encoded.items():
             blobs.add_part(header.parts, stored, name, table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
         if config is not None:
-            text = json.dumps(config, sort_keys=True, default=str, ensure_ascii=False)
-            blobs.add_part(
-                header.parts, stored, "config", text.encode("utf-8", "replace"), columns_pb2.PART_FORMAT_JSON
-            )
-        stored[0] = header.SerializeToString(deterministic=True)
+            text = json.dumps(config, sort_keys=True, default=str, ensure_ascii=False).encode("utf-8", "replace")
+            if len(text) <= blobs.MAXIMUM_JSON_BYTES:
+                blobs.add_part(header.parts, stored, "config", text, columns_pb2.PART_FORMAT_JSON)
+            else:
+                header.notes.append(f"The configuration of {len(text):,} bytes is too large and was left out.")
+        blobs.seal(header, stored)
         structure._stored = stored
         return structure
 
@@ -90,14 +91,12 @@ class Structure:
             proto = columns_pb2.StringPool.FromString(blobs.part_bytes(header.parts, stored, "strings"))
             strings = Strings(proto)
             tables = {
-                name: Table.from_proto(
-                    columns_pb2.Table.FromString(blobs.part_bytes(header.parts, stored, name)), strings, fields
-                )
+                name: Table.from_proto(blobs.parse_table(blobs.part_bytes(header.parts, stored, name)), strings, fields)
                 for name, fields in STRUCTURE_TABLES.items()
             }
             config = None
             if any(part.name == "config" for part in header.parts):
-                config = json.loads(blobs.part_bytes(header.parts, stored, "config"))
+                config = json.loads(blobs.part_bytes(header.parts, stored, "config", blobs.MAXIMUM_JSON_BYTES))
             check_structure(tables)
             return cls(header, tables, config, stored)
         except blobs.RecordError:
@@ -289,10 +288,9 @@ class Structure:
 
 def decode_header(stored: Sequence[bytes]) -> structure_pb2.StructureHeader:
     """Read only the header of a record."""
-    if not stored:
-        raise blobs.RecordError("the structure record is empty")
+    data = blobs.check_header(stored, "structure")
     try:
-        header = structure_pb2.StructureHeader.FromString(stored[0])
+        header = structure_pb2.StructureHeader.FromString(data)
     except Exception as error:
         raise blobs.RecordError(f"the header of a structure record is damaged: {error}") from error
     blobs.check_version("structure", header.minimum_reader_version)

@@ -59,6 +59,9 @@ class Table:
         except KeyError:
             raise KeyError(f"table {self.name!r} has no column {column!r}; it has {', '.join(self._values)}") from None
 
+    def is_list(self, column: str) -> bool:
+        return column in self._offsets
+
     def offsets(self, column: str) -> Array:
         """Positions of the lists of a list column: row r is [offsets[r], offsets[r + 1])."""
         return self._offsets[column]
@@ -122,7 +125,7 @@ class Table:
             values[column.name] = array
         missing = [name for name in declared if name not in values]
         if missing:
-            raise ValueError(f"table {proto.name[:80]!r} lacks the column {missing[0]!r}")
+            raise ValueError(f"table {proto.name[:80]!r} lacks column {missing[0]!r}")
         return cls(proto.name, rows, values, offsets, strings)
 
 

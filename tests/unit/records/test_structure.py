@@ -94,6 +94,11 @@ def _set(name: str, values: list[int], dtype: str):  # type: ignore[no-untyped-d
     return change
 
 
+def _shorten_list(table: columns_pb2.Table, name: str) -> None:
+    column = _column(table, name)
+    column.values, column.offsets = column.values[:-4], np.array([0, 1, 2, 3, 3], "<u4").tobytes()
+
+
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
@@ -103,10 +108,15 @@ def _set(name: str, values: list[int], dtype: str):  # type: ignore[no-untyped-d
         ("operators", _set("kernel_end", [1, 2, 90], "<u4"), "do not fit"),
         ("kernels", _set("operator", [0, 1, 7], "<u4"), "beyond the 3 of operators"),
         ("tensors", _set("origin", [9] * 8, "<u1"), "not known"),
-        ("tensors", _set("producer", [77] * 8, "<i4"), "kernel that does not exist"),
+        ("tensors", _set("producer", [77] * 8, "<i4"), "row of kernels that does not exist"),
         ("modules", _set("path", [0, 1, 2, 4000], "<u4"), "not in the pool"),
         ("modules", _set("calls", [1, 1], "<u4"), "2 values for 4 rows"),
         ("modules", lambda table: table.columns.pop(), "lacks column 'calls'"),
+        ("modules", lambda table: table.columns.append(table.columns[0]), "is there twice"),
+        ("modules", lambda table: setattr(_column(table, "calls"), "type", 5), "another type than u32"),
+        ("modules", lambda table: setattr(_column(table, "calls"), "offsets", bytes(20)), "another type than u32"),
+        ("module_calls", lambda table: _shorten_list(table, "output_names"), "lists of different lengths"),
+        ("parameters", _set("shape", [4, 3, 4, 2, 4, -7], "<i8"), "negative size"),
     ],
 )
 def test_damaged_columns_are_named(part: str, change, message: str) -> None:  # type: ignore[no-untyped-def]

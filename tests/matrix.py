@@ -1,0 +1,259 @@
+"""Installs the wheel beside each supported TensorBoard and runs the tests that need no torch: ``make matrix``.
+
+Every cell is a virtual environment of its own below ``.cache/matrix``. In each, real TensorBoards serve the golden
+event files, what the cell's own writer writes, and what ``StructureWriter`` wrote in the environment that runs this
+script, under the Python reader and under the data server. The result is ``docs/compatibility.md``.
+
+    python -m tests.matrix                      # every cell, then write the table
+    python -m tests.matrix --only 2.12 --only 2.21.0/3.13   # some cells, printed only
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache" / "matrix"
+TABLE = ROOT / "docs" / "compatibility.md"
+TESTS = ("tests/unit/records", "tests/unit/dashboards", "tests/unit/writer/test_checksum.py")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One environment. What TensorBoard does not declare but needs is in `also`, and in the table."""
+
+    tensorboard: str
+    python: str
+    protobuf: str
+    numpy: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.tensorboard}/{self.python}"
+
+    @property
+    def requirements(self) -> list[str]:
+        return [
+            f"tensorboard=={self.tensorboard}",
+            f"protobuf{self.protobuf}",
+            f"numpy{self.numpy}",
+            *self.also,
+            "pytest",
+            "hypothesis",
+        ]
+
+
+# pkg_resources left setuptools with version 82; TensorBoard up to 2.20 imports it. numpy 2 lacks names that
+# TensorBoard up to 2.16 uses. 2.12 needs six and does not say so.
+_OLD = ("setuptools<82",)
+
+CELLS = (
+    Cell("2.12.3", "3.10", "==3.20.3", "==1.24.4", (*_OLD, "six")),
+    Cell("2.14.1", "3.11", "==4.21.12", "<2", (*_OLD, "six")),
+    Cell("2.16.2", "3.11", "==4.25.8", "<2", _OLD),
+    Cell("2.17.1", "3.12", "==5.29.5", "", _OLD),
+    Cell("2.18.0", "3.12", "==5.26.1", "", _OLD),
+    Cell("2.20.0", "3.11", "==3.20.3", "", _OLD),
+    Cell("2.20.0", "3.13", "==6.33.6", "", _OLD),
+    Cell("2.21.0", "3.10", "==6.31.1"),
+    Cell("2.21.0", "3.11", ">=7,<8"),
+    Cell("2.21.0", "3.13", ">=7,<8"),
+)
+
+
+def find_interpreter(version: str) -> str | None:
+    """`pythonX.Y` on the PATH that really is X.Y, else pyenv's newest; None when there is none."""
+    candidates = [sys.executable, shutil.which(f"python{version}")]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates += [str(path / "bin" / "python") for path in sorted(pyenv.glob(f"{version}.*"), reverse=True)]
+    for candidate in candidates:
+        if not candidate or not Path(candidate).exists():
+            continue
+        code = "import sys; print('%d.%d' % sys.version_info[:2], sys._base_executable)"
+        asked = subprocess.run([candidate, "-c", code], capture_output=True, text=True)
+        found, _, base = asked.stdout.strip().partition(" ")
+        if asked.returncode == 0 and found == version:
+            return base or candidate
+    return None
+
+
+def quietly(command: list[str | Path], **more: Any) -> None:
+    """Runs a command whose output matters only when it fails."""
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
+
+
+def build_wheel() -> Path:
+    folder = CACHE / "wheel"
+    shutil.rmtree(folder, ignore_errors=True)
+    quietly(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT],
+        env={**os.environ, "TBPS_SKIP_FRONTEND": "1"},
+    )
+    return next(folder.glob("*.whl"))
+
+
+def write_fresh_logdir() -> Path:
+    """What today's StructureWriter writes, with the torch of this environment."""
+    folder = CACHE / "fresh"
+    shutil.rmtree(folder, ignore_errors=True)
+    quietly([sys.executable, "-m", "tests.support.fresh_records", folder], cwd=ROOT)
+    return folder
+
+
+def prepare(cell: Cell, interpreter: str, wheel: Path) -> Path:
+    """The cell's environment, made once; the wheel is installed anew each time."""
+    folder = CACHE / cell.name.replace("/", "-py")
+    python = folder / "bin" / "python"
+    stamp = folder / "requirements.sha256"
+    wanted = hashlib.sha256("\n".join([interpreter, *cell.requirements]).encode()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(folder, ignore_errors=True)
+        quietly([interpreter, "-m", "venv", folder])
+        quietly([python, "-m", "pip", "install", "--prefer-binary", *cell.requirements])
+        stamp.write_text(wanted)
+    quietly([python, "-m", "pip", "install", "--no-deps", "--force-reinstall", wheel])
+    return folder
+
+
+def versions(folder: Path) -> dict[str, str]:
+    code = (
+        "import sys, importlib.metadata as m\n"
+        "print('python', sys.version.split()[0])\n"
+        "for name in ('tensorboard', 'protobuf', 'numpy', 'setuptools'):\n"
+        "    try: print(name, m.version(name))\n"
+        "    except m.PackageNotFoundError: print(name, '-')\n"
+    )
+    text = subprocess.run([folder / "bin" / "python", "-c", code], check=True, capture_output=True, text=True).stdout
+    return dict(line.split() for line in text.splitlines())
+
+
+def run_tests(folder: Path, fresh: Path) -> tuple[Counter[str], str]:
+    """Results by reader ("python", "rust", "") and outcome, and pytest's output."""
+    copy = folder / "suite"
+    shutil.rmtree(copy, ignore_errors=True)
+    # A copy without the package beside it: what is tested is the installed wheel.
+    ignore = shutil.ignore_patterns("__pycache__", "e2e", "zoo", "stress", "capture", "packaging")
+    shutil.copytree(ROOT / "tests", copy / "tests", ignore=ignore)
+    report = folder / "report.xml"
+    done = subprocess.run(
+        [
+            folder / "bin" / "python",
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", f"--rootdir={copy}"),
+            *("-o", "junit_family=xunit1", "-W", "ignore::pytest.PytestUnknownMarkWarning", *TESTS),
+        ],
+        cwd=copy,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            "TBPS_FRESH_LOGDIR": str(fresh),
+            "OMP_NUM_THREADS": "1",
+        },
+    )
+    counts: Counter[str] = Counter()
+    for reader, outcome in _outcomes(report):
+        counts[f"{reader} {outcome}"] += 1
+    if not counts or (done.returncode and not any("failed" in key for key in counts)):
+        counts[" failed"] += 1
+    return counts, done.stdout
+
+
+def _outcomes(report: Path) -> Iterator[tuple[str, str]]:
+    if not report.exists():
+        return
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        name = case.get("name", "")
+        parameters = name.partition("[")[2].rstrip("]").split("-")
+        reader = next((reader for reader in ("python", "rust") if reader in parameters), "")
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        yield reader, outcome
+
+
+def _verdict(counts: Counter[str], reader: str) -> str:
+    passed, failed = counts[f"{reader} passed"], counts[f"{reader} failed"]
+    return f"{passed} passed" if not failed else f"**{failed} failed**, {passed} passed"
+
+
+def row(cell: Cell, found: dict[str, str], counts: Counter[str]) -> str:
+    needs = ", ".join(f"`{need}`" for need in (*([f"numpy{cell.numpy}"] if "<" in cell.numpy else []), *cell.also))
+    cells = [found["tensorboard"], found["python"], found["protobuf"], found["numpy"], needs or "-"]
+    return "| " + " | ".join([*cells, *(_verdict(counts, reader) for reader in ("python", "rust", ""))]) + " |"
+
+
+PAGE = """# Compatibility
+
+Written by `make matrix` (`tests/matrix.py`) on {date}; edit the script, not this page.
+
+Each row is a fresh environment without torch into which the wheel was installed. Real TensorBoards serve the golden
+event files of every released record format, records made by that environment's own TensorBoard, and records that
+`StructureWriter` wrote today under torch {torch}, once with TensorBoard's Python reader (`--load_fast=false`; what
+Windows, Apple silicon, Linux on ARM, `--logdir_spec` and remote log directories use) and once with its data server
+(`--load_fast=true`). "other" are tests that start no TensorBoard: decoding, checksums, names, fuzzed records.
+
+| TensorBoard | Python | protobuf | numpy | TensorBoard also needs | Python reader | data server | other |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+{rows}
+
+## What each version needs
+
+- TensorBoard up to 2.20 imports `pkg_resources`, which setuptools 82 removed: install `'setuptools<82'`, or TensorBoard
+  2.21. Without it TensorBoard does not start, with or without this plugin.
+- TensorBoard up to 2.16 needs `'numpy<2'`; up to 2.14 it also needs `six`, which it does not declare.
+- TensorBoard up to 2.19 does not start on Python 3.13 (it imports `imghdr`).
+- protobuf 3.20.3 to 7 are supported with one set of generated code; TensorBoard itself narrows that range (2.21
+  needs 6.31.1 or newer).
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", default=[], metavar="CELL", help="a cell's name or its beginning")
+    arguments = parser.parse_args()
+    chosen = [cell for cell in CELLS if not arguments.only or cell.name.startswith(tuple(arguments.only))]
+    CACHE.mkdir(parents=True, exist_ok=True)
+    wheel, fresh = build_wheel(), write_fresh_logdir()
+    rows, bad = [], 0
+    for cell in chosen:
+        started = time.monotonic()
+        interpreter = find_interpreter(cell.python)
+        if interpreter is None:
+            print(f"{cell.name}: no Python {cell.python} on this machine", flush=True)
+            rows.append(f"| {cell.tensorboard} | {cell.python} | - | - | - | not run: no such Python here | | |")
+            bad += 1
+            continue
+        folder = prepare(cell, interpreter, wheel)
+        counts, output = run_tests(folder, fresh)
+        (folder / "output.txt").write_text(output)
+        rows.append(row(cell, versions(folder), counts))
+        failed = sum(count for key, count in counts.items() if key.endswith("failed"))
+        bad += failed
+        print(f"{cell.name}: {dict(counts)} in {time.monotonic() - started:.0f} s", flush=True)
+        if failed:
+            print("\n".join(output.splitlines()[-40:]), flush=True)
+    if not arguments.only:
+        import torch
+
+        date = time.strftime("%Y-%m-%d")
+        TABLE.write_text(PAGE.format(rows="\n".join(rows), date=date, torch=torch.__version__.partition("+")[0]))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
