@@ -1,17 +1,7 @@
+import type { StoredPlane } from "../wire/attention";
 import type { Matrix } from "./rasterize";
 
-/**
- * One head's overview as stored: a byte a cell, where byte c stands for `scale · (c / 255)²`. The square keeps small
- * probabilities apart.
- */
-export interface OverviewPlane {
-  readonly bytes: Uint8Array;
-  readonly rows: number;
-  readonly columns: number;
-  readonly scale: number;
-}
-
-export function planeValue(plane: OverviewPlane, cell: number): number {
+export function planeValue(plane: StoredPlane, cell: number): number {
   return plane.scale * ((plane.bytes[cell] ?? 0) / 255) ** 2;
 }
 
@@ -20,7 +10,7 @@ export function byteValues(scale: number): Float32Array {
   return Float32Array.from({ length: 256 }, (_, byte) => scale * (byte / 255) ** 2);
 }
 
-export function decodePlane(plane: OverviewPlane): Matrix {
+export function decodePlane(plane: StoredPlane): Matrix {
   const table = byteValues(plane.scale);
   const values = Float32Array.from(plane.bytes, (byte) => table[byte] ?? 0);
   return { values, rows: plane.rows, columns: plane.columns };

@@ -1,6 +1,24 @@
+import { useMemo } from "preact/hooks";
+import { Button } from "../../ui/Button";
 import { ATTENTION_EXAMPLE } from "../../ui/examples";
 import { Frame } from "../../ui/Frame";
+import { useKeys } from "../../ui/keys";
+import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
+import { adoptStyles } from "../../ui/styles";
+import styles from "./attention.css?inline";
+import { AttentionState, VIEWS, type View } from "./attention_state";
+import { exportItems } from "./exports";
+import { HeadView } from "./HeadView";
+import { ImageView } from "./ImageView";
+import { LayerMap } from "./LayerMap";
+import { OverviewGrid } from "./OverviewGrid";
+import { PairView } from "./PairView";
+import { Sources } from "./Sources";
+import { StepBar, togglePlay } from "./StepBar";
+import { summary } from "./summary";
+import { Trends } from "./Trends";
+import { ViewOptions } from "./ViewOptions";
 
 const EMPTY = {
   title: "No attention recorded yet",
@@ -8,10 +26,103 @@ const EMPTY = {
   code: ATTENTION_EXAMPLE,
 };
 
+const KEYS = [
+  ["Space", "play through the steps"],
+  ["↑ ↓ ← →", "move between heads, cells, patches"],
+  ["Shift", "with a choice: leave the other model as it is"],
+  ["Enter", "open the head, choose the query"],
+  ["+  −  f", "zoom in, out, show all (in a map)"],
+  ["o", "overview"],
+  ["v  V", "next, previous view"],
+] as const;
+
+const TITLES: Readonly<Record<View, string>> = {
+  overview: "Overview",
+  layers: "Layer map",
+  pair: "Pair",
+  head: "Head",
+  image: "Image",
+  trends: "Trends",
+  sources: "Sources",
+};
+
+/** Did the student learn to look where the teacher looks? */
 export function Attention({ session }: { session: Session }) {
+  const state = useMemo(() => {
+    adoptStyles(styles);
+    return new AttentionState(session);
+  }, [session]);
+  const view = VIEWS.find((name) => name === state.view.value) ?? "overview";
+  const turn = (by: number) => {
+    state.view.value = VIEWS[(VIEWS.indexOf(view) + by + VIEWS.length) % VIEWS.length] ?? "overview";
+  };
+  useKeys({
+    " ": () => togglePlay(state),
+    o: () => {
+      state.view.value = "overview";
+    },
+    v: () => turn(1),
+    V: () => turn(-1),
+    Escape: () => {
+      state.view.value = "overview";
+    },
+  });
   return (
-    <Frame session={session} sentence={null} keys={[]} empty={EMPTY}>
-      {() => null}
+    <Frame
+      session={session}
+      sentence={summary(state)}
+      keys={KEYS}
+      empty={EMPTY}
+      exports={exportItems(state, view)}
+      controls={<StepBar state={state} />}
+    >
+      {() => (
+        <Show resource={state.data.teacher.overview} onRetry={() => void session.reload()}>
+          {() => (
+            <div class="attention">
+              <nav class="views" aria-label="Views">
+                <div class="segments" role="group" aria-label="View">
+                  {VIEWS.map((name) => (
+                    <Button
+                      key={name}
+                      label={TITLES[name]}
+                      pressed={name === view}
+                      onClick={() => {
+                        state.view.value = name;
+                      }}
+                    >
+                      {TITLES[name]}
+                    </Button>
+                  ))}
+                </div>
+                <ViewOptions state={state} view={view} />
+              </nav>
+              <div class="view">
+                <Content state={state} view={view} />
+              </div>
+            </div>
+          )}
+        </Show>
+      )}
     </Frame>
   );
+}
+
+function Content({ state, view }: { state: AttentionState; view: View }) {
+  switch (view) {
+    case "layers":
+      return <LayerMap state={state} />;
+    case "pair":
+      return <PairView state={state} />;
+    case "head":
+      return <HeadView state={state} />;
+    case "image":
+      return <ImageView state={state} />;
+    case "trends":
+      return <Trends state={state} />;
+    case "sources":
+      return <Sources state={state} />;
+    default:
+      return <OverviewGrid state={state} />;
+  }
 }

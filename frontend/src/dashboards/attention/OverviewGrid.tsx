@@ -1,0 +1,139 @@
+import { useMemo } from "preact/hooks";
+import { type SheetCell, SheetLayout } from "../../heatmap/sheet_layout";
+import type { AttentionOverview } from "../../wire/attention";
+import { type AttentionState, SIDES, type SideName } from "./attention_state";
+import { colour, type Shown } from "./colouring";
+import { HeadTable } from "./HeadTable";
+import { Legend } from "./Legend";
+import { Sheet } from "./Sheet";
+import { STATISTICS, statisticText } from "./statistics";
+import { useWidth } from "./use_width";
+
+const MARGIN = 34;
+
+/** Every head of both models at once, on one colour scale. */
+export function OverviewGrid({ state }: { state: AttentionState }) {
+  const { element, width } = useWidth<HTMLDivElement>();
+  const teacher = state.overview("teacher");
+  const student = state.overview("student");
+  const bases = {
+    teacher: state.data.teacher.base.value,
+    student: state.data.student.base.value,
+  };
+  const { scale, plane, statistic } = {
+    scale: state.scale.value,
+    plane: state.plane.value,
+    statistic: state.statistic.value,
+  };
+  const shown = useMemo(() => {
+    const models: (Shown & { name: SideName })[] = [];
+    for (const name of SIDES) {
+      const overview = name === "teacher" ? teacher : student;
+      if (overview !== undefined) models.push({ name, overview, base: bases[name] });
+    }
+    return models;
+  }, [teacher, student, bases.teacher, bases.student]);
+  const colouring = useMemo(
+    () => colour(shown, { scale, plane, statistic }),
+    [shown, scale, plane, statistic],
+  );
+  const layouts = useMemo(() => {
+    const lengths = shown.map(({ overview }) => overview.layers.map((layer) => layer.heads || 1));
+    const longest = Math.max(1, ...lengths.flat());
+    const share = (width - 24 * (shown.length - 1)) / Math.max(1, shown.length);
+    // The same size on both sides, so that neither model looks more important.
+    const size = SheetLayout.fit(longest, share, MARGIN, { min: 12, max: 72 });
+    return lengths.map((rows) => new SheetLayout(rows, size, MARGIN));
+  }, [shown, width]);
+  const label =
+    statistic === "" ? (plane === "mass" ? "probability mass" : "probability") : statisticLabel(statistic);
+  return (
+    <section class="overview" aria-label="All heads">
+      <Legend
+        colors={colouring.colors}
+        kind={scale}
+        maximum={colouring.maximum}
+        isSigned={colouring.isSigned}
+        label={colouring.isSigned ? `change of ${label}` : label}
+      />
+      <div class="overview-grids" ref={element}>
+        {shown.map(({ name, overview }, index) => (
+          <OverviewSide
+            key={name}
+            state={state}
+            name={name}
+            overview={overview}
+            layout={layouts[index]!}
+            thumbnails={colouring.thumbnails[index] ?? []}
+          />
+        ))}
+      </div>
+      <details class="as-table">
+        <summary>As a table: every head with its statistics</summary>
+        <HeadTable state={state} />
+      </details>
+    </section>
+  );
+}
+
+function statisticLabel(id: string): string {
+  return STATISTICS.find((statistic) => statistic.id === id)?.label ?? id;
+}
+
+interface OverviewSideProps {
+  state: AttentionState;
+  name: SideName;
+  overview: AttentionOverview;
+  layout: SheetLayout;
+  thumbnails: ReturnType<typeof colour>["thumbnails"][number];
+}
+
+function OverviewSide({ state, name, overview, layout, thumbnails }: OverviewSideProps) {
+  const rowLabels = useMemo(() => overview.layers.map((_, layer) => String(layer)), [overview]);
+  const chosen = state.chosen[name].value;
+  const describe = ({ row, column }: SheetCell) => describeHead(overview, row, column);
+  const select = (cell: SheetCell, alone: boolean) =>
+    state.choose(name, { layer: cell.row, head: cell.column }, alone);
+  return (
+    <div class="overview-side">
+      <h3>
+        <span class="letter" aria-hidden="true">
+          {name === "teacher" ? "T" : "S"}
+        </span>{" "}
+        {overview.header.model}
+        <span class="soft"> layers ↓ heads →</span>
+      </h3>
+      <Sheet
+        label={`Heads of the ${name}`}
+        layout={layout}
+        thumbnails={thumbnails}
+        rowLabels={rowLabels}
+        dark={state.session.dark.value}
+        selected={chosen === null ? null : { row: chosen.layer, column: chosen.head }}
+        describe={describe}
+        onSelect={select}
+        onOpen={(cell) => {
+          select(cell, false);
+          state.view.value = "head";
+        }}
+      />
+    </div>
+  );
+}
+
+/** What a head is, in a few lines. */
+export function describeHead(overview: AttentionOverview, layer: number, head: number): string {
+  const record = overview.layers[layer];
+  if (record === undefined) return "";
+  const place = `layer ${layer} · head ${head}\n${record.modulePath || "(model)"}`;
+  if (record.notCaptured !== "") return `${place}\nnot captured: ${record.notCaptured}`;
+  const group = record.keyHeads > 0 && record.keyHeads < record.heads;
+  const lines = STATISTICS.slice(0, 6).map(
+    ({ id, label }) => `${label} ${statisticText(overview.statistic(id, layer, head))}`,
+  );
+  return [
+    place + (group ? ` · key head ${Math.floor((head * record.keyHeads) / record.heads)}` : ""),
+    `${record.queryLength} queries × ${record.keyLength} keys, ${record.relation || "self"}-attention`,
+    ...lines,
+  ].join("\n");
+}

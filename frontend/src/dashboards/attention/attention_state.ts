@@ -1,0 +1,312 @@
+import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { ScaleKind } from "../../heatmap/value_scale";
+import { SCALE_KINDS } from "../../heatmap/value_scale";
+import type { Side } from "../../ui/choice";
+import { Resource } from "../../ui/resource";
+import type { Session } from "../../ui/session";
+import {
+  type AttentionComparison,
+  type AttentionOverview,
+  fetchComparison,
+  fetchHead,
+  fetchStoredHeads,
+  type LayerPair,
+  type PlaneKind,
+} from "../../wire/attention";
+import type { Address } from "../../wire/records";
+import { type HeadChoice, headText, parseHead } from "./head_choice";
+import { fullMatrix, type HeadMatrix, overviewMatrix } from "./head_matrix";
+import { OverviewCache } from "./overview_cache";
+
+export type SideName = "teacher" | "student";
+
+export const SIDES: readonly SideName[] = ["teacher", "student"];
+
+export const VIEWS = ["overview", "layers", "pair", "head", "image", "trends", "sources"] as const;
+export type View = (typeof VIEWS)[number];
+
+/** What is read of one model at the step shown. */
+export class SideData {
+  readonly overview = new Resource<AttentionOverview>();
+  /** The overview of the step to compare with, when one is chosen. */
+  readonly base = new Resource<AttentionOverview>();
+  readonly storedHeads = new Resource<number[][]>();
+  /** The chosen head. */
+  readonly matrix = new Resource<HeadMatrix | null>();
+}
+
+/** What the tab shows. All of it is in the address, but for what follows from the address. */
+export class AttentionState {
+  readonly data: Record<SideName, SideData> = { teacher: new SideData(), student: new SideData() };
+  readonly comparison = new Resource<AttentionComparison>();
+  readonly view: Signal<string>;
+  readonly scale: ReadonlySignal<ScaleKind>;
+  readonly plane: ReadonlySignal<PlaneKind>;
+  /** Statistic shown as colour; "" for the maps themselves. */
+  readonly statistic: Signal<string>;
+  readonly hideSpecial: Signal<string>;
+  readonly chosen: Record<SideName, ReadonlySignal<HeadChoice | null>>;
+  readonly pair: ReadonlySignal<[number, number] | null>;
+  /** Position of the chosen query on the teacher's axis. */
+  readonly query: ReadonlySignal<number>;
+  /** Step to subtract; null for none. */
+  readonly baseStep: ReadonlySignal<number | null>;
+  /** Steps that every side shown has, ascending. */
+  readonly steps: ReadonlySignal<number[]>;
+  readonly playing = signal(false);
+  private readonly scaleText: Signal<string>;
+  private readonly planeText: Signal<string>;
+  private readonly headTexts: Record<SideName, Signal<string>>;
+  private readonly pairText: Signal<string>;
+  private readonly queryText: Signal<string>;
+  private readonly baseText: Signal<string>;
+  private readonly cache = new OverviewCache();
+  private readonly matrices = new Map<string, Promise<HeadMatrix | null>>();
+
+  constructor(readonly session: Session) {
+    const { url } = session;
+    this.view = url.text("view", "overview");
+    this.scaleText = url.text("scale", "sqrt");
+    this.planeText = url.text("plane", "maximum");
+    this.statistic = url.text("colour");
+    this.hideSpecial = url.text("hide");
+    this.headTexts = { teacher: url.text("th"), student: url.text("sh") };
+    this.pairText = url.text("layers");
+    this.queryText = url.text("q", "0");
+    this.baseText = url.text("base");
+    this.scale = computed(() => SCALE_KINDS.find((kind) => kind === this.scaleText.value) ?? "sqrt");
+    this.plane = computed(() => (this.planeText.value === "mass" ? "mass" : "maximum"));
+    this.chosen = {
+      teacher: computed(() => this.choice("teacher")),
+      student: computed(() => this.choice("student")),
+    };
+    this.pair = computed(() => this.layerPair());
+    this.query = computed(() => Math.max(0, Math.floor(Number(this.queryText.value) || 0)));
+    this.baseStep = computed(() => {
+      const step = Number(this.baseText.value);
+      return this.baseText.value !== "" && this.steps.value.includes(step) ? step : null;
+    });
+    this.steps = computed(() => {
+      const teacher = session.teacher.value;
+      const student = session.student.value;
+      const steps = (side: Side) => side.choice.steps.map(({ step }) => step);
+      if (teacher === null) return [];
+      if (student === null) return steps(teacher);
+      const other = new Set(steps(student));
+      return steps(teacher).filter((step) => other.has(step));
+    });
+    for (const side of SIDES) this.loadSide(side);
+    this.loadComparison();
+  }
+
+  side(name: SideName): Side | null {
+    return this.session[name].value;
+  }
+
+  overview(name: SideName): AttentionOverview | undefined {
+    return this.data[name].overview.value;
+  }
+
+  setScale(kind: ScaleKind): void {
+    this.scaleText.value = kind;
+  }
+
+  setPlane(kind: PlaneKind): void {
+    this.planeText.value = kind;
+  }
+
+  setQuery(position: number): void {
+    this.queryText.value = String(position);
+  }
+
+  setBase(step: number | null): void {
+    this.baseText.value = step === null ? "" : String(step);
+  }
+
+  setPair(teacher: number, student: number): void {
+    this.pairText.value = `${teacher},${student}`;
+  }
+
+  /** The comparison of a teacher layer with a student layer. */
+  compared(teacher: number, student: number): LayerPair | undefined {
+    return this.comparison.value?.pairs.find((pair) => pair.teacher === teacher && pair.student === student);
+  }
+
+  /** Chooses a head; its matched head on the other side follows unless `alone`. */
+  choose(side: SideName, choice: HeadChoice, alone = false): void {
+    batch(() => {
+      this.headTexts[side].value = headText(choice);
+      const other = side === "teacher" ? "student" : "teacher";
+      const match = alone ? null : this.matchOf(side, choice);
+      if (match !== null) this.headTexts[other].value = headText(match);
+      const teacher = this.chosen.teacher.value;
+      const student = this.chosen.student.value;
+      if (teacher !== null && student !== null) this.setPair(teacher.layer, student.layer);
+    });
+  }
+
+  /** The head that the comparison pairs with a head; null when it is unmatched. */
+  matchOf(side: SideName, choice: HeadChoice): HeadChoice | null {
+    const comparison = this.comparison.value;
+    const isTeacher = side === "teacher";
+    const candidates = (comparison?.layer_pairs ?? []).filter(
+      ([t, s]) => (isTeacher ? t : s) === choice.layer,
+    );
+    for (const [teacher, student] of candidates) {
+      const found = this.compared(teacher, student)?.heads.find(
+        ([t, s]) => (isTeacher ? t : s) === choice.head,
+      );
+      if (found !== undefined) {
+        return isTeacher ? { layer: student, head: found[1] } : { layer: teacher, head: found[0] };
+      }
+    }
+    return null;
+  }
+
+  /** Shows a step on both sides; the last one follows new data. */
+  showStep(step: number): void {
+    batch(() => {
+      for (const name of SIDES) {
+        const side = this.side(name);
+        if (side === null || !side.choice.steps.some((record) => record.step === step)) continue;
+        const isLast = side.choice.steps.at(-1)?.step === step;
+        this.session.pick(name, side.choice, isLast ? null : step);
+      }
+    });
+  }
+
+  /** Moves along the steps both sides have; false at the end. */
+  moveStep(by: number): boolean {
+    const steps = this.steps.value;
+    const current = this.side("teacher")?.address.step ?? 0;
+    const index = steps.findIndex((step) => step >= current);
+    const next = steps[(index < 0 ? steps.length - 1 : index) + by];
+    if (next === undefined) return false;
+    this.showStep(next);
+    return true;
+  }
+
+  /** A head in full resolution where it was stored, else its overview; null when there is none. */
+  headMatrix(name: SideName, choice: HeadChoice): Promise<HeadMatrix | null> {
+    const overview = this.overview(name);
+    if (overview === undefined) return Promise.resolve(null);
+    const key = JSON.stringify([overview.address, choice]);
+    const known = this.matrices.get(key);
+    if (known !== undefined) return known;
+    const read = this.readHead(overview, choice);
+    this.matrices.set(key, read);
+    read.catch(() => this.matrices.delete(key));
+    // Full matrices are large; the overviews behind the others are kept elsewhere.
+    for (const oldest of this.matrices.keys()) {
+      if (this.matrices.size <= 64) break;
+      this.matrices.delete(oldest);
+    }
+    return read;
+  }
+
+  private readonly storedCache = new Map<string, Promise<number[][]>>();
+
+  private storedHeads(address: Address): Promise<number[][]> {
+    const key = JSON.stringify(address);
+    const known = this.storedCache.get(key) ?? fetchStoredHeads(address);
+    this.storedCache.set(key, known);
+    known.catch(() => this.storedCache.delete(key));
+    return known;
+  }
+
+  private async readHead(
+    overview: AttentionOverview,
+    { layer, head }: HeadChoice,
+  ): Promise<HeadMatrix | null> {
+    const stored = await this.storedHeads(overview.address);
+    if (stored[layer]?.includes(head)) {
+      const full = fullMatrix(overview, layer, await fetchHead(overview.address, layer, head));
+      if (full !== null) return full;
+    }
+    return overviewMatrix(overview, layer, head);
+  }
+
+  private choice(side: SideName): HeadChoice | null {
+    const overview = this.overview(side);
+    if (overview === undefined) return null;
+    const parsed = parseHead(this.headTexts[side].value);
+    if (parsed !== null && parsed.head < (overview.layers[parsed.layer]?.heads ?? 0)) return parsed;
+    if (side === "student") {
+      const teacher = this.chosen.teacher.value;
+      const match = teacher === null ? null : this.matchOf("teacher", teacher);
+      if (match !== null) return match;
+    }
+    const first = overview.layers.findIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
+    const last = overview.layers.findLastIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
+    // Without a choice: a head of the teacher that the student has a match for, else of the last layer.
+    const paired = side === "teacher" ? this.comparison.value?.layer_pairs.at(-1) : undefined;
+    const best = paired === undefined ? undefined : this.compared(...paired)?.heads[0];
+    if (paired !== undefined && best !== undefined) return { layer: paired[0], head: best[0] };
+    return first < 0 ? null : { layer: side === "teacher" ? last : first, head: 0 };
+  }
+
+  private layerPair(): [number, number] | null {
+    const match = /^(\d+),(\d+)$/.exec(this.pairText.value);
+    const teacher = this.overview("teacher");
+    const student = this.overview("student");
+    if (teacher === undefined || student === undefined) return null;
+    if (match !== null && teacher.layers[Number(match[1])] && student.layers[Number(match[2])]) {
+      return [Number(match[1]), Number(match[2])];
+    }
+    return this.comparison.value?.layer_pairs.at(-1) ?? null;
+  }
+
+  private loadSide(name: SideName): void {
+    const data = this.data[name];
+    const address = computed(() => JSON.stringify(this.side(name)?.address ?? null));
+    effect(() => {
+      const wanted = JSON.parse(address.value) as Address | null;
+      if (wanted === null) {
+        data.overview.clear();
+        data.storedHeads.clear();
+        return;
+      }
+      void data.overview.load(`Reading the ${name}'s attention`, () => this.cache.get(wanted));
+      void data.storedHeads.load("Asking what is stored", () => this.storedHeads(wanted));
+    });
+    const base = computed(() => {
+      const step = this.baseStep.value;
+      const side = this.side(name);
+      const record =
+        step === null ? undefined : side?.choice.steps.find((candidate) => candidate.step === step);
+      if (side === null || record === undefined) return "null";
+      return JSON.stringify({
+        run: side.choice.run,
+        tag: side.choice.tag,
+        step: record.step,
+        hash: record.hash,
+      });
+    });
+    effect(() => {
+      const wanted = JSON.parse(base.value) as Address | null;
+      if (wanted === null) data.base.clear();
+      else void data.base.load("Reading the step to compare with", () => this.cache.get(wanted));
+    });
+    effect(() => {
+      const choice = this.chosen[name].value;
+      if (this.overview(name) === undefined || choice === null) data.matrix.clear();
+      else void data.matrix.load("Reading the head", () => this.headMatrix(name, choice));
+    });
+  }
+
+  private loadComparison(): void {
+    const wanted = computed(() => {
+      const teacher = this.side("teacher");
+      const student = this.side("student");
+      return teacher === null || student === null ? "" : JSON.stringify([teacher.address, student.address]);
+    });
+    effect(() => {
+      if (wanted.value === "") {
+        this.comparison.clear();
+        return;
+      }
+      const [teacher, student] = JSON.parse(wanted.value) as [Address, Address];
+      void this.comparison.load("Comparing heads", (abort) => fetchComparison(teacher, student, abort));
+    });
+  }
+}

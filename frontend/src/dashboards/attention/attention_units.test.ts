@@ -1,0 +1,161 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import {
+  AttentionOverviewHeaderSchema,
+  TokenAxisSchema,
+} from "../../gen/tb_plugin_structure/v1/attention_pb";
+import { AttentionOverview } from "../../wire/attention";
+import { Columns } from "../../wire/columns";
+import { TableFixture } from "../../wire/table_fixture";
+import { colour } from "./colouring";
+import { npy } from "./exports";
+import { headText, parseHead } from "./head_choice";
+import { fullMatrix, massOn, overviewMatrix, positionsOf, withoutColumns } from "./head_matrix";
+import { axisLabels, specialPositions } from "./special_tokens";
+import { thin } from "./Trends";
+
+/** One layer of two heads over 2 × 2 positions, and one that was not captured. */
+function overview(scales: [number, number], bytes: number[]): AttentionOverview {
+  const header = create(AttentionOverviewHeaderSchema, {
+    model: "teacher",
+    axes: [{ kind: "text", length: 2, tokens: ["[CLS]", "cat"] }],
+    layers: [
+      {
+        modulePath: "a",
+        heads: 2,
+        queryLength: 2,
+        keyLength: 2,
+        overviewRows: 2,
+        overviewColumns: 2,
+        exactness: "exact",
+      },
+      { modulePath: "b", heads: 2, notCaptured: "linear attention" },
+    ],
+  });
+  const statistics = new TableFixture().table("statistics", {
+    layer: [0, 0],
+    head: [0, 1],
+    distance: [0.5, 1.5],
+    maximum_scale: scales,
+    mass_scale: scales,
+  });
+  const plane = Uint8Array.from(bytes);
+  const address = { run: "r", tag: "overview/teacher", step: 0, hash: "" };
+  return new AttentionOverview(address, header, new Columns(statistics), { maximum: plane, mass: plane });
+}
+
+describe("the overview of all heads", () => {
+  const strong = overview([1, 0.5], [255, 0, 0, 255, 255, 255, 0, 0]);
+  const weak = overview([0.25, 0.25], [255, 0, 0, 255, 255, 255, 0, 0]);
+
+  it("puts all models on the scale of the strongest head", () => {
+    const { thumbnails, maximum } = colour(
+      [
+        { overview: strong, base: undefined },
+        { overview: weak, base: undefined },
+      ],
+      { scale: "linear", plane: "maximum", statistic: "" },
+    );
+    expect(maximum).toBe(1);
+    expect(thumbnails[0]?.map(({ row, column }) => [row, column])).toEqual([
+      [0, 0],
+      [0, 1],
+    ]);
+    expect(thumbnails[0]?.[0]?.colorIndex(255)).toBe(255);
+    expect(thumbnails[0]?.[1]?.colorIndex(255)).toBe(128);
+    expect(thumbnails[1]?.[0]?.colorIndex(255)).toBe(64);
+  });
+
+  it("subtracts another step on a scale that is symmetric about zero", () => {
+    const { thumbnails, maximum, isSigned } = colour([{ overview: weak, base: strong }], {
+      scale: "linear",
+      plane: "maximum",
+      statistic: "",
+    });
+    expect([maximum, isSigned]).toEqual([0.75, true]);
+    expect(thumbnails[0]?.[0]?.matrix.values[0]).toBeCloseTo(-0.75, 6);
+    expect(thumbnails[0]?.[0]?.colorIndex(0)).toBe(128);
+  });
+
+  it("shows a statistic as one colour a head, and leaves out what was not captured", () => {
+    const { thumbnails, maximum } = colour([{ overview: strong, base: undefined }], {
+      scale: "linear",
+      plane: "maximum",
+      statistic: "distance",
+    });
+    expect(maximum).toBe(1.5);
+    expect(thumbnails[0]?.map(({ matrix }) => matrix.values)).toEqual([[0.5], [1.5]]);
+  });
+
+  it("says what an overview of a short sequence is worth", () => {
+    expect(overviewMatrix(strong, 0, 1)).toMatchObject({ isFull: true, queries: 2, keys: 2 });
+    expect(overviewMatrix(strong, 1, 0)).toBeNull();
+    expect(fullMatrix(strong, 0, new Float32Array(3))).toBeNull();
+  });
+});
+
+describe("a head's matrix", () => {
+  const matrix = { values: [0.75, 0.25, 0.5, 0.5], rows: 2, columns: 2 };
+
+  it("knows the mass on some keys, and hides them", () => {
+    expect(massOn(matrix, [0])).toBeCloseTo(0.625, 6);
+    expect(Array.from(withoutColumns(matrix, [0]).values)).toEqual([Number.NaN, 0.25, Number.NaN, 0.5]);
+  });
+
+  it("passes over rows in which everything is masked", () => {
+    expect(massOn({ values: [1, 0, 0, 0], rows: 2, columns: 2 }, [0])).toBe(1);
+  });
+
+  it("knows which positions a cell covers", () => {
+    expect(positionsOf(1, 64, 128)).toEqual([2, 3]);
+    expect(positionsOf(5, 64, 64)).toEqual([5, 5]);
+  });
+});
+
+describe("tokens", () => {
+  const text = create(TokenAxisSchema, {
+    kind: "text",
+    length: 6,
+    tokens: ["[CLS]", "<script>alert(1)</script>", " the", "a\u0000\u202eb", "", "</s>"],
+  });
+  const image = create(TokenAxisSchema, {
+    kind: "image",
+    length: 5,
+    gridHeight: 2,
+    gridWidth: 2,
+    specialTokens: 1,
+  });
+
+  it("special ones are found by how tokenizers write them, or before an image's patches", () => {
+    expect(specialPositions(text)).toEqual([0, 5]);
+    expect(specialPositions(image)).toEqual([0]);
+    expect(specialPositions(undefined)).toEqual([]);
+  });
+
+  it("are labelled so that nothing is invisible", () => {
+    expect(axisLabels(text, 6)).toEqual(["[CLS]", "<script>alert(1)</script>", "␣the", "a��b", "∅", "</s>"]);
+    expect(axisLabels(image, 5)).toEqual(["class", "0,0", "0,1", "1,0", "1,1"]);
+    expect(axisLabels(undefined, 2)).toEqual(["0", "1"]);
+  });
+});
+
+describe("addresses and files", () => {
+  it("write a head as layer and number", () => {
+    expect(parseHead(headText({ layer: 3, head: 5 }))).toEqual({ layer: 3, head: 5 });
+    expect(parseHead("3")).toBeNull();
+  });
+
+  it("keep the first and the last of many steps", () => {
+    const steps = Array.from({ length: 101 }, (_, index) => index);
+    expect(thin(steps, 5)).toEqual([0, 25, 50, 75, 100]);
+    expect(thin([1, 2], 5)).toEqual([1, 2]);
+  });
+
+  it("write matrices as numpy reads them", async () => {
+    const bytes = new Uint8Array(await npy([1, 2], 1, 2).arrayBuffer());
+    expect(bytes.length).toBe(128 + 8);
+    expect([...bytes.slice(0, 10)]).toEqual([0x93, 78, 85, 77, 80, 89, 1, 0, 118, 0]);
+    expect(new TextDecoder().decode(bytes.slice(10, 128))).toContain("'shape': (1, 2)");
+    expect([...new Float32Array(bytes.slice(128).buffer)]).toEqual([1, 2]);
+  });
+});

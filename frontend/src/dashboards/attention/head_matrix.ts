@@ -1,0 +1,98 @@
+import { decodePlane } from "../../heatmap/overview_plane";
+import type { Matrix } from "../../heatmap/rasterize";
+import type { AttentionOverview } from "../../wire/attention";
+
+/** One head's map, and how exact it is. */
+export interface HeadMatrix {
+  readonly matrix: Matrix;
+  /** Positions of the sequence; larger than the matrix when only an overview was stored. */
+  readonly queries: number;
+  readonly keys: number;
+  /** Whether a cell is one query and one key. */
+  readonly isFull: boolean;
+  /** What the numbers are, for the user. */
+  readonly guarantee: string;
+}
+
+export function fullMatrix(
+  overview: AttentionOverview,
+  layer: number,
+  values: Float32Array,
+): HeadMatrix | null {
+  const record = overview.layers[layer];
+  if (record === undefined || values.length !== record.queryLength * record.keyLength) return null;
+  return {
+    matrix: { values, rows: record.queryLength, columns: record.keyLength },
+    queries: record.queryLength,
+    keys: record.keyLength,
+    isFull: true,
+    guarantee: `full resolution, within 0.00025 of float32 · ${record.exactness || "exactness not recorded"}`,
+  };
+}
+
+/** What the overview shows of a head; null when the layer was not captured. */
+export function overviewMatrix(overview: AttentionOverview, layer: number, head: number): HeadMatrix | null {
+  const plane = overview.plane(layer, head, "maximum");
+  const record = overview.layers[layer];
+  if (plane === null || record === undefined) return null;
+  const isFull = plane.rows === record.queryLength && plane.columns === record.keyLength;
+  const cell = `${Math.ceil(record.queryLength / plane.rows)} × ${Math.ceil(record.keyLength / plane.columns)}`;
+  return {
+    matrix: decodePlane(plane),
+    queries: record.queryLength,
+    keys: record.keyLength,
+    isFull,
+    guarantee: isFull
+      ? "8-bit overview: within 0.4 % of the head's maximum"
+      : `${plane.rows} × ${plane.columns} overview: a cell is the largest of about ${cell} probabilities`,
+  };
+}
+
+/** Positions of the sequence behind a cell of one axis: [first, last]. */
+export function positionsOf(cell: number, cells: number, length: number): [number, number] {
+  const first = Math.floor((cell * length) / cells);
+  return [first, Math.max(first, Math.ceil(((cell + 1) * length) / cells) - 1)];
+}
+
+/** Mean over rows of the probability on the columns given; rows without any are passed over. */
+export function massOn(matrix: Matrix, columns: readonly number[]): number {
+  let sum = 0;
+  let rows = 0;
+  for (let row = 0; row < matrix.rows; row++) {
+    let mass = 0;
+    let total = 0;
+    for (let column = 0; column < matrix.columns; column++) {
+      const value = matrix.values[row * matrix.columns + column] ?? 0;
+      total += value;
+      if (columns.includes(column)) mass += value;
+    }
+    if (!(total > 0)) continue;
+    sum += mass / total;
+    rows++;
+  }
+  return rows === 0 ? Number.NaN : sum / rows;
+}
+
+/** The matrix with the columns given left empty. */
+export function withoutColumns(matrix: Matrix, columns: readonly number[]): Matrix {
+  const values = Float32Array.from(matrix.values);
+  for (let row = 0; row < matrix.rows; row++) {
+    for (const column of columns) values[row * matrix.columns + column] = Number.NaN;
+  }
+  return { ...matrix, values };
+}
+
+/** One row of a matrix. */
+export function matrixRow(matrix: Matrix, row: number): Float32Array {
+  return Float32Array.from(
+    { length: matrix.columns },
+    (_, column) => matrix.values[row * matrix.columns + column] ?? 0,
+  );
+}
+
+/** The largest of some values, 0 when there is none; hidden ones (NaN) are passed over. */
+export function largest(values: Iterable<number>): number {
+  let most = 0;
+  for (const value of values) if (value > most) most = value;
+  return most;
+}

@@ -1,0 +1,38 @@
+import type { TokenAxis } from "../../gen/tb_plugin_structure/v1/attention_pb";
+
+/** How tokenizers write tokens that stand for no text: [CLS], <s>, </s>, <pad>, <|endoftext|>. */
+const SPECIAL_TEXT = /^(\[[A-Z0-9_ ]+\]|<\/?[a-z_]+>|<\|[^|]*\|>)$/;
+
+/** Positions of tokens that stand for no part of the input: by their text, or before an image's patches. */
+export function specialPositions(axis: TokenAxis | undefined): number[] {
+  if (axis === undefined) return [];
+  if (axis.gridHeight > 0) return Array.from({ length: axis.specialTokens }, (_, position) => position);
+  const positions: number[] = [];
+  axis.tokens.forEach((token, position) => {
+    if (SPECIAL_TEXT.test(token.trim())) positions.push(position);
+  });
+  return positions;
+}
+
+/** A label for every position of an axis. */
+export function axisLabels(axis: TokenAxis | undefined, length: number): string[] {
+  return Array.from({ length }, (_, position) => {
+    const token = axis?.tokens[position];
+    if (token !== undefined) return visible(token);
+    if (axis === undefined || axis.gridWidth === 0) return String(position);
+    const patch = position - axis.specialTokens;
+    if (patch < 0) return position === 0 ? "class" : `special ${position}`;
+    return `${Math.floor(patch / axis.gridWidth)},${patch % axis.gridWidth}`;
+  });
+}
+
+/** White space and control characters as visible signs; direction marks isolated, so that labels stay apart. */
+function visible(token: string): string {
+  const shown = token
+    .replaceAll(" ", "␣")
+    .replaceAll("\n", "⏎")
+    .replaceAll("\t", "⇥")
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: hostile tokens hold them
+    .replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "�");
+  return shown === "" ? "∅" : shown;
+}

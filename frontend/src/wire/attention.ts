@@ -1,0 +1,147 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import {
+  type AttentionLayer,
+  type AttentionOverviewHeader,
+  AttentionOverviewHeaderSchema,
+  type TokenAxis,
+} from "../gen/tb_plugin_structure/v1/attention_pb";
+import { TableSchema } from "../gen/tb_plugin_structure/v1/columns_pb";
+import { Columns, half } from "./columns";
+import type { Address } from "./records";
+import { getBytes, getJson } from "./request";
+
+export type PlaneKind = "maximum" | "mass";
+
+/** Bytes of one head's overview; byte c stands for `scale · (c / 255)²`. */
+export interface StoredPlane {
+  readonly bytes: Uint8Array;
+  readonly rows: number;
+  readonly columns: number;
+  readonly scale: number;
+}
+
+/** Statistics and overviews of all heads of a model at one step. */
+export class AttentionOverview {
+  constructor(
+    readonly address: Address,
+    readonly header: AttentionOverviewHeader,
+    readonly statistics: Columns,
+    private readonly planes: Record<PlaneKind, Uint8Array>,
+  ) {}
+
+  get layers(): readonly AttentionLayer[] {
+    return this.header.layers;
+  }
+
+  queryAxis(layer: number): TokenAxis | undefined {
+    return this.header.axes[this.layers[layer]?.queryAxis ?? -1];
+  }
+
+  keyAxis(layer: number): TokenAxis | undefined {
+    return this.header.axes[this.layers[layer]?.keyAxis ?? -1];
+  }
+
+  /** Null when the layer was not captured. */
+  plane(layer: number, head: number, kind: PlaneKind): StoredPlane | null {
+    const record = this.layers[layer];
+    if (record === undefined || record.notCaptured !== "" || head >= record.heads) return null;
+    const rows = record.overviewRows;
+    const columns = record.overviewColumns;
+    const begin = Number(record.overviewOffset) + head * rows * columns;
+    const bytes = this.planes[kind].subarray(begin, begin + rows * columns);
+    if (bytes.length < rows * columns) return null;
+    return { bytes, rows, columns, scale: this.statistic(`${kind}_scale`, layer, head) };
+  }
+
+  /** A column of the statistics table; NaN when the layer was not captured. */
+  statistic(column: string, layer: number, head: number): number {
+    const record = this.layers[layer];
+    if (record === undefined || record.notCaptured !== "" || head >= record.heads) return Number.NaN;
+    return this.statistics.number(column)[record.firstHeadRow + head] ?? Number.NaN;
+  }
+}
+
+export async function fetchOverview(address: Address, signal?: AbortSignal): Promise<AttentionOverview> {
+  const part = (name: string) => getBytes("api/attention/overview", { ...address, part: name }, signal);
+  const [header, statistics, maximum, mass] = await Promise.all(
+    (["header", "statistics", "maximum", "mass"] as const).map(part),
+  );
+  return new AttentionOverview(
+    address,
+    fromBinary(AttentionOverviewHeaderSchema, header!),
+    new Columns(fromBinary(TableSchema, statistics!)),
+    { maximum: maximum!, mass: mass! },
+  );
+}
+
+/** Only the statistics of a step, for trends: a row per head. */
+export async function fetchStatistics(address: Address, signal?: AbortSignal): Promise<Columns> {
+  return new Columns(
+    fromBinary(
+      TableSchema,
+      await getBytes("api/attention/overview", { ...address, part: "statistics" }, signal),
+    ),
+  );
+}
+
+/** For each layer of an overview, the heads that are stored in full resolution. */
+export async function fetchStoredHeads(address: Address, signal?: AbortSignal): Promise<number[][]> {
+  const { heads } = await getJson<{ heads: number[][] }>("api/attention/stored", { ...address }, signal);
+  return heads;
+}
+
+/** One head in full: query_length × key_length probabilities, row-major. */
+export async function fetchHead(
+  address: Address,
+  layer: number,
+  head: number,
+  signal?: AbortSignal,
+): Promise<Float32Array> {
+  const bytes = await getBytes("api/attention/detail", { ...address, layer, head }, signal);
+  const aligned = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice();
+  // Through a table: a long sequence has millions of values.
+  halves ??= Float32Array.from({ length: 65536 }, (_, bits) => half(bits));
+  const table = halves;
+  return Float32Array.from(
+    new Uint16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength >> 1),
+    (bits) => table[bits]!,
+  );
+}
+
+let halves: Float32Array | undefined;
+
+export interface LayerPair {
+  teacher: number;
+  student: number;
+  /** Teacher head, student head, distance. */
+  heads: [number, number, number][];
+  unmatched_teacher: number[];
+  unmatched_student: number[];
+}
+
+/** The answer of `api/attention/comparison`. */
+export interface AttentionComparison {
+  measure: string;
+  resolution: string;
+  /** [teacher layer][student layer]; null: not comparable. */
+  layer_distances: (number | null)[][];
+  pairs: LayerPair[];
+  layer_pairs: [number, number][];
+  notes: string[];
+}
+
+export function fetchComparison(
+  teacher: Address,
+  student: Address,
+  signal?: AbortSignal,
+): Promise<AttentionComparison> {
+  const parameters = {
+    t_run: teacher.run,
+    t_tag: teacher.tag,
+    t_step: teacher.step,
+    s_run: student.run,
+    s_tag: student.tag,
+    s_step: student.step,
+  };
+  return getJson<AttentionComparison>("api/attention/comparison", parameters, signal);
+}
