@@ -111,7 +111,7 @@ def compare(teacher: Feature, student: Feature, options: Options | None = None) 
 def _same_but_batch(shape: tuple[int, ...], teacher: Feature) -> bool:
     if len(shape) != len(teacher.shape):
         return False
-    batch = teacher.axis(dim.BATCH)
+    batch = next((axis for axis, name in enumerate(teacher.names) if name.startswith(dim.BATCH)), -1)
     return all(a == b for axis, (a, b) in enumerate(zip(shape, teacher.shape, strict=True)) if axis != batch)
 
 
@@ -202,7 +202,8 @@ class _Chain:
     def _shapes(self) -> None:
         source, target = _form(self.student), _form(self.teacher)
         if not source or not target:
-            self._unclear()
+            if not self._project_alike():
+                self._unclear()
             return
         if source != target:
             self.mismatch("rank" if len(self.student.shape) != len(self.teacher.shape) else "meaning")
@@ -210,6 +211,18 @@ class _Chain:
         if method is None:
             raise Refusal(_NO_ROUTE.get((source, target), f"a {source} has no counterpart in a {target}"))
         method()
+
+    def _project_alike(self) -> bool:
+        """Dimensions that mean the same on both sides and differ in the last one only, a feature, whatever the others
+        are: windows of an image, rows of a flattened batch."""
+        teacher, student = self.teacher, self.student
+        if not student.names or student.names[:-1] != teacher.names[:-1] or student.names[-1] not in _FEATURES[:2]:
+            return False
+        rest = list(zip(student.dimensions[:-1], teacher.dimensions[:-1], strict=True))
+        if dim.UNKNOWN in student.names or not all(_same_positions(a, b) for a, b in rest):
+            return False
+        self._project_last(student.shape[-1], teacher.shape[-1])
+        return True
 
     def _unclear(self) -> None:
         self.mismatch("rank" if len(self.student.shape) != len(self.teacher.shape) else "shape")
@@ -617,6 +630,16 @@ def _share_meaning(teacher: Feature, student: Feature) -> tuple[Feature, Feature
 
 def _dimension(feature: Feature, name: str) -> Dimension:
     return feature.dimensions[feature.axis(name)]
+
+
+def _same_positions(student: Dimension, teacher: Dimension) -> bool:
+    """Equal sizes, the batch and its share in a folded dimension left out."""
+    if student.name == dim.BATCH:
+        return True
+    if not student.name.startswith(dim.BATCH):
+        return student.size == teacher.size
+    sizes = [[part.size for part in side.parts if part.name != dim.BATCH] for side in (student, teacher)]
+    return bool(sizes[0]) and sizes[0] == sizes[1]
 
 
 def _spatial_class(source: tuple[int, ...], target: tuple[int, ...]) -> str:

@@ -51,7 +51,7 @@ class Names:
         for tensor, parameter in enumerate(structure.tensors["parameter"].tolist()):
             if parameter >= 0 and origins[tensor] == 2:
                 self._parameters[tensor] = structure.parameters.text("path", parameter)
-        self.kernel_names = [_base(name) for name in structure.kernels.column_texts("name")]
+        self.kernel_names = [base_name(name) for name in structure.kernels.column_texts("name")]
         self._inputs = structure.kernels.column_lists("inputs")
         self._outputs = structure.kernels.column_lists("outputs")
         self._done = False
@@ -81,6 +81,7 @@ class Names:
     # ---- the walks
 
     def _run(self) -> None:
+        self._seed_inputs()
         self._seed_sequence_first()
         self._forward()
         self._seed_modules()
@@ -122,6 +123,13 @@ class Names:
         """Path of the parameter that a tensor is, seen through views; "" for others."""
         return self._parameters.get(tensor, "")
 
+    def _seed_inputs(self) -> None:
+        """A matrix of integers that a model takes is a batch of token ids."""
+        structure = self.structure
+        for tensor in structure.module_calls.values("inputs", 0).tolist() if structure.module_calls.rows else ():
+            if len(self.shapes[tensor]) == 2 and structure.tensors.text("dtype", tensor) in ("int64", "int32"):
+                self.labels[tensor] = named((dim.BATCH, dim.TOKENS), self.shapes[tensor])
+
     def _seed_sequence_first(self) -> None:
         structure = self.structure
         calls = structure.module_calls
@@ -147,11 +155,23 @@ class Names:
             convolution = class_name.startswith(("Conv", "BatchNorm", "MaxPool", "AvgPool", "AdaptiveAvgPool"))
             names = _MAPS if convolution else _LAST if class_name in _LAST_CLASSES else None
             if names is None:
+                self._seed_like_input(rows)
                 continue
             for call in rows:
                 for tensor in [*calls.values("inputs", call).tolist(), *calls.values("outputs", call).tolist()]:
                     if len(self.shapes[tensor]) in names and tensor not in self._parameters:
                         self.labels.setdefault(tensor, named(names[len(self.shapes[tensor])], self.shapes[tensor]))
+
+    def _seed_like_input(self, calls: list[int]) -> None:
+        """A module that returns the shape it takes keeps its meaning, whatever kernels are inside (routing to experts,
+        a scan)."""
+        table = self.structure.module_calls
+        for call in calls:
+            inputs, outputs = table.values("inputs", call).tolist(), table.values("outputs", call).tolist()
+            if inputs and outputs and inputs[0] in self.labels and self.shapes[inputs[0]] == self.shapes[outputs[0]]:
+                known = self.labels.get(outputs[0], ())
+                if not known or any(dimension.name == dim.UNKNOWN for dimension in known):
+                    self.labels[outputs[0]] = self.labels[inputs[0]]
 
     # ---- what rules use
 
@@ -241,7 +261,7 @@ _SHAPE_ONLY = frozenset(
 _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "linear", "matmul"})
 
 
-def _base(name: str) -> str:
+def base_name(name: str) -> str:
     """'aten.addmm.default' -> 'addmm'; the trailing underscore of in-place kernels goes as well."""
     pieces = name.split(".")
     base = pieces[1] if len(pieces) > 1 else pieces[0]

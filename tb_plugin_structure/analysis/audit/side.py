@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
-from tb_plugin_structure.analysis.audit.feature import Feature
+import numpy as np
+
+from tb_plugin_structure.analysis.audit import feature as dim
+from tb_plugin_structure.analysis.audit.feature import Dimension, Feature
+from tb_plugin_structure.analysis.audit.findings import Finding
 from tb_plugin_structure.analysis.audit.naming import Names
 from tb_plugin_structure.analysis.audit.stages import Stages
 from tb_plugin_structure.records.structure import Structure
@@ -57,7 +64,7 @@ class Side:
         return Feature(
             **common,
             element=chosen,
-            dimensions=self.names.of(tensor),
+            dimensions=_as_features(self.names.of(tensor)),
             dtype=structure.tensors.text("dtype", tensor),
             device=structure.tensors.text("device", tensor),
             after_activation=self._activation(tensor),
@@ -130,8 +137,42 @@ class Side:
             origins[tensor] == _INPUT for kernel in embeddings for tensor in structure.kernels.values("inputs", kernel)
         )
 
+    def found(self, message: str, path: str = "", **fields: Any) -> Finding:
+        """A finding about this side; `fields` as in :class:`Finding`."""
+        return Finding(message, subject=self.role, module_path=path, **fields)
+
+    @cached_property
+    def read_parameters(self) -> set[int]:
+        """Rows of the parameters and buffers that a kernel read."""
+        tensors = np.unique(self.structure.kernels["inputs"])
+        parameters = self.structure.tensors["parameter"][tensors.astype(np.int64)]
+        return set(parameters[parameters >= 0].tolist())
+
+    @cached_property
+    def path_of_kernel(self) -> Callable[[int], str]:
+        """Kernel -> path of the module in which it ran."""
+        structure = self.structure
+        operators, calls = structure.kernels["operator"], structure.operators["call"]
+        return lambda kernel: structure.call_path(int(calls[operators[kernel]]))
+
+    def source_of_kernel(self, kernel: int) -> str:
+        """' (file:line)' of a kernel for messages; "" when the record keeps none."""
+        source = self.structure.operators.text("source", int(self.structure.kernels["operator"][kernel]))
+        return f" ({source})" if source else ""
+
     def total(self, name: str) -> float:
+        """A sum of the record's header: "parameters", "trainable_parameters", "macs", ..."""
         return float(getattr(self.structure.header.totals, name))
+
+
+def _as_features(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """Channels that were flattened into tokens are what the next layer calls hidden; hidden of a map are channels."""
+    names = {dimension.name for dimension in dimensions}
+    if names == {dim.BATCH, dim.TOKENS, dim.CHANNELS}:
+        return tuple(replace(d, name=dim.HIDDEN) if d.name == dim.CHANNELS else d for d in dimensions)
+    if dim.HIDDEN in names and dim.CHANNELS not in names and {dim.HEIGHT, dim.WIDTH} <= names:
+        return tuple(replace(d, name=dim.CHANNELS) if d.name == dim.HIDDEN else d for d in dimensions)
+    return dimensions
 
 
 def main_element(names: list[str]) -> str:

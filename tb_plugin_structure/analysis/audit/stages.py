@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import cached_property
-from itertools import pairwise
 
 from tb_plugin_structure.records.structure import Structure
 
@@ -47,28 +46,20 @@ class Stages:
     def _find(self, module: int) -> tuple[str, int]:
         if module == 0:
             return "", MODEL
-        chain: list[int] = []
-        ancestor = module
-        while ancestor > 0 and ancestor != self.trunk:
-            chain.append(ancestor)
-            ancestor = self.parents[ancestor]
-        if module == self.trunk or ancestor != self.trunk:
-            return self.paths[module], STAGE
+        if module in self.spine or module in self._enclosing:
+            return "", STAGE  # merely wraps the model, its costs are the model's
+        chain = [module]
+        while self.parents[chain[-1]] not in self.spine:
+            chain.append(self.parents[chain[-1]])
         chain.reverse()
         stage = chain[0]
         for candidate in chain:
             if candidate in self.elements and self._elements_are_stages(candidate):
                 stage = candidate
                 break
-        else:
-            if chain[0] in self.elements and len(chain) > 1 and self.classes[chain[0]] in _CONTAINERS:
-                stage = chain[0]
         below = chain[chain.index(stage) + 1 :]
         if not below:
-            # A container that is never called has no row of its own; its elements are blocks.
-            return self.paths[stage], STAGE if stage == module or module == stage else BLOCK
-        if module not in below:
-            return self.paths[module], STAGE  # encloses the stage
+            return self.paths[stage], STAGE
         first = next((candidate for candidate in below if candidate in self.elements), None)
         if first is not None:
             return self.paths[stage], BLOCK if module == first or below.index(module) < below.index(first) else LEAF
@@ -109,17 +100,48 @@ class Stages:
         return found
 
     @cached_property
-    def trunk(self) -> int:
-        """The module whose children are the stages: the model, or what it merely wraps."""
-        module = 0
-        while True:
-            composite = [child for child in self.children[module] if self.composite[child]]
-            if len(composite) != 1:
-                return module
-            only = composite[0]
-            if self.classes[only] in _CONTAINERS or only in self.elements:
-                return module
-            module = only
+    def spine(self) -> frozenset[int]:
+        """The modules whose children are the stages: the model and what it merely wraps, such as ``bert`` in a
+        classifier on top of BERT."""
+        spine = [0]
+        while (inner := self._wrapped(spine[-1])) >= 0:
+            spine.append(inner)
+        return frozenset(spine)
+
+    def _wrapped(self, module: int) -> int:
+        """The one child that is the model proper, or -1: the only composite one, or the only one that holds stacks
+        while it has several composite children of its own (embeddings, encoder)."""
+        composite = [child for child in self.children[module] if self.composite[child]]
+        if len(composite) > 1:
+            composite = [child for child in composite if self._holds_stack[child]]
+            if len(composite) == 1 and sum(self.composite[child] for child in self.children[composite[0]]) < 2:
+                return -1
+        if len(composite) != 1 or self.classes[composite[0]] in _CONTAINERS or composite[0] in self.elements:
+            return -1
+        return composite[0]
+
+    @cached_property
+    def _holds_stack(self) -> list[bool]:
+        """Whether a module has elements of stacks below it."""
+        holds = [False] * len(self.paths)
+        for element in self.elements:
+            ancestor = self.parents[element]
+            while ancestor >= 0 and not holds[ancestor]:
+                holds[ancestor] = True
+                ancestor = self.parents[ancestor]
+        return holds
+
+    @cached_property
+    def _enclosing(self) -> frozenset[int]:
+        """Modules around stages that are elements of a stack (``encoder`` around ``encoder.stages.0``)."""
+        around: set[int] = set()
+        for element in self.elements:
+            if self._elements_are_stages(element):
+                ancestor = self.parents[element]
+                while ancestor >= 0 and ancestor not in around:
+                    around.add(ancestor)
+                    ancestor = self.parents[ancestor]
+        return frozenset(around)
 
     def _elements_are_stages(self, module: int) -> bool:
         stack = self.elements[module]
@@ -144,11 +166,11 @@ class Stages:
         return 2 * sum(inner.values()) >= len(stack)
 
     def _changes_shape(self, stack: tuple[int, ...]) -> bool:
-        shapes = []
+        """Whether at least half of the elements return another shape than they take."""
+        structure = self.structure
+        changes = []
         for module in stack:
-            calls = self.structure.calls_of_module.get(module)
-            if calls:
-                outputs = self.structure.output_shapes(calls[0])
-                shapes.append(outputs[0][1] if outputs else ())
-        changes = sum(a != b for a, b in pairwise(shapes))
-        return len(shapes) > 1 and changes >= 0.75 * (len(shapes) - 1)
+            for call in structure.calls_of_module.get(module, [])[:1]:
+                inputs, outputs = structure.module_calls.values("inputs", call), structure.output_shapes(call)
+                changes.append(bool(len(inputs) and outputs and structure.shape(int(inputs[0])) != outputs[0][1]))
+        return 2 * sum(changes) >= len(stack)

@@ -1,0 +1,51 @@
+"""A module is defined but never called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.side import Side
+
+_NEVER_CALLED = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
+
+
+@rule(
+    "dead-module",
+    severity="warning",
+    explanation=(
+        "A module that the pass never called has no influence on the output: it costs memory, is never trained, stops "
+        "DistributedDataParallel, and a hook on it never fires."
+    ),
+    fix="Remove it, call it, or use an input that reaches it.",
+)
+def dead_module(context: Context) -> Iterator[Finding]:
+    for side in context.sides:
+        if not side.structure.header.HasField("error"):
+            yield from _dead(side)
+
+
+def _dead(side: Side) -> Iterator[Finding]:
+    structure, stages = side.structure, side.stages
+    for module, path in enumerate(structure.module_paths):
+        parent = stages.parents[module]
+        if module == 0 or stages.active[module] or structure.module_classes[module] in _NEVER_CALLED:
+            continue
+        if not stages.active[parent] and structure.module_classes[parent] not in _NEVER_CALLED:
+            continue  # its parent is dead as a whole
+        parameters = side.own_parameters(module)
+        if not parameters or any(row in side.read_parameters for row in structure.module_parameters(module)):
+            continue  # nothing to train, or its weights are used without calling it
+        count = side.parameter_count(module)
+        siblings = [
+            child
+            for child in structure.module_children[parent]
+            if stages.active[child] and structure.module_classes[child] == structure.module_classes[module]
+        ]
+        routed = structure.module_classes[parent] == "ModuleList" and siblings
+        yield side.found(
+            f"{path} ({structure.module_classes[module]}, {count:,} parameters) was never called"
+            + (", while equal modules beside it were (routing by data?)" if routed else ""),
+            path,
+            severity="info" if routed else "",
+        )

@@ -1,0 +1,36 @@
+"""A module's output changes in place after the module returned it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+
+
+@rule(
+    "modified-after-return",
+    severity="info",
+    explanation=(
+        "What a hook on this module keeps is not what the module returned: a later in-place operator (often "
+        "ReLU(inplace=True)) writes into it, so a pre-activation feature is in truth rectified."
+    ),
+    fix="Hook the later module, clone the output in the hook, or make the operator not in place.",
+)
+def modified_after_return(context: Context) -> Iterator[Finding]:
+    for side in context.sides:
+        structure = side.structure
+        changed = [
+            call for call in range(structure.module_calls.rows) if structure.module_calls["modified_after_return"][call]
+        ]
+        # A stage or block that does this is likely to be hooked; a batch norm before a ReLU is everyday.
+        outer = [
+            call for call in changed if structure.call_children[call] and structure.module_calls["parent"][call] >= 0
+        ]
+        if changed:
+            first = (outer or changed)[0]
+            paths = len({structure.call_path(call) for call in changed})
+            yield side.found(
+                f"the outputs of {paths} modules change in place after they return, e.g. {structure.call_path(first)}",
+                structure.call_path(first),
+                severity="warning" if outer else "",
+            )

@@ -1,0 +1,99 @@
+"""A view exchanges dimensions: the sizes agree, the values do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tb_plugin_structure.analysis.audit import feature as dim
+from tb_plugin_structure.analysis.audit.feature import Dimension
+from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.views import view
+
+_VIEWS = ("view", "_unsafe_view", "reshape", "_reshape_alias")
+_FEATURES = (dim.CHANNELS, dim.HIDDEN)
+
+
+@rule(
+    "view-by-accident",
+    severity="warning",
+    explanation=(
+        "view() keeps the order of elements. Where it exchanges two dimensions it tears every feature apart and joins "
+        "pieces of different ones; no error is raised, because the number of elements agrees."
+    ),
+    fix="Use permute or transpose before the view: flatten(2).transpose(1, 2) for a map, not view(B, H * W, C).",
+)
+def view_by_accident(context: Context) -> Iterator[Finding]:
+    for side in context.sides:
+        seen: set[str] = set()
+        for kernel, name in enumerate(side.names.kernel_names):
+            if name not in _VIEWS:
+                continue
+            source = int(side.structure.kernels.values("inputs", kernel)[0])
+            outputs = side.structure.kernels.values("outputs", kernel)
+            target = side.structure.shape(int(outputs[0])) if len(outputs) else ()
+            path = side.path_of_kernel(kernel)
+            label = side.names.of(source)
+            if path not in seen and exchanges(label, target):
+                seen.add(path)
+                where = f"{path or 'the model'}{side.source_of_kernel(kernel)}"
+                names = ", ".join(dimension.text() for dimension in label)
+                yield side.found(f"{where} views [{names}] as {list(target)}", path)
+
+
+def exchanges(label: Sequence[Dimension], target: Sequence[int]) -> bool:
+    """Whether a view exchanges a feature dimension, or the batch, with a position.
+
+    >>> channels_first = (Dimension("batch", 2), Dimension("channels", 64), Dimension("tokens", 49))
+    >>> exchanges(channels_first, (2, 49, 64)), exchanges(channels_first, (2, 64 * 49))
+    (True, False)
+    """
+    if any(dimension.name == dim.UNKNOWN for dimension in label) or view(label, target) is not None:
+        return False
+    merged = _merge_space(label)
+    source = [dimension.size for dimension in merged]
+    if len(source) != len(target) or sorted(source) != sorted(target):
+        return False
+    moved = {d.name for d, size in zip(merged, target, strict=True) if d.size != size}
+    return bool(moved & {*_FEATURES, dim.BATCH}) and bool(moved - {*_FEATURES, dim.BATCH})
+
+
+def _merge_space(label: Sequence[Dimension]) -> list[Dimension]:
+    out: list[Dimension] = []
+    for dimension in label:
+        if dimension.name == dim.WIDTH and out and out[-1].name == dim.HEIGHT:
+            out[-1] = Dimension(dim.TOKENS, out[-1].size * dimension.size)
+        else:
+            out.append(dimension)
+    return out
+
+
+@rule(
+    "feature-reshaped-in-loss",
+    severity="error",
+    explanation=(
+        "A feature is reshaped to a width that is not its own, which works only because the number of elements "
+        "happens to be divisible: the loss compares unrelated values."
+    ),
+    fix="Project the student's feature with an adapter (report.adapters()) instead of reshaping.",
+)
+def feature_reshaped_in_loss(context: Context) -> Iterator[Finding]:
+    outside = context.outside
+    if outside is None:
+        return
+    for kernel, name in enumerate(outside.kernels.column_texts("name")):
+        if name.split(".")[1:2] not in ([kind] for kind in _VIEWS):
+            continue
+        source = int(outside.kernels.values("inputs", kernel)[0])
+        outputs = outside.kernels.values("outputs", kernel)
+        if outside.tensors["origin"][source] != 5 or not len(outputs):
+            continue
+        shape, target = outside.shape(source), outside.shape(int(outputs[0]))
+        label = [Dimension(dim.UNKNOWN, size) for size in shape]
+        if len(shape) > 2 and view(label, target) is None:
+            operator = int(outside.kernels["operator"][kernel])
+            where = outside.operators.text("source", operator)
+            yield Finding(
+                f"{outside.tensors.text('name', source)} {list(shape)} is viewed as {list(target)}"
+                + (f" ({where})" if where else ""),
+                subject="outside",
+            )
