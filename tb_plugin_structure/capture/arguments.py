@@ -41,7 +41,8 @@ def decode_arguments(text: str, tensors: Sequence[Any]) -> tuple[list[Any], dict
         ValueError: When an argument was an object that is not kept.
     """
     whole = json.loads(text)
-    return _decoded(whole["args"], tensors), _decoded(whole.get("kwargs", {}), tensors)
+    named = {name: _decoded(value, tensors) for name, value in whole.get("kwargs", {}).items()}
+    return _decoded(whole["args"], tensors), named
 
 
 def _decoded(value: Any, tensors: Sequence[Any]) -> Any:

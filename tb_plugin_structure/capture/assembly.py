@@ -25,11 +25,14 @@ from tb_plugin_structure.capture.macs import has_formula, macs_of, may_multiply
 from tb_plugin_structure.capture.modules import attributes_of
 from tb_plugin_structure.capture.observer import OUTSIDE, ObservedModel, Observer
 from tb_plugin_structure.capture.sketches import sketch
-from tb_plugin_structure.capture.values import BUFFER, CONSTANT, EXTERNAL, KERNEL, PARAMETER, Meta
+from tb_plugin_structure.capture.values import BUFFER, CONSTANT, EXTERNAL, INPUT, KERNEL, PARAMETER, Meta
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import structure_pb2
 
 MAXIMUM_ATTRIBUTE_TEXT = 200
+NOBODY = -2
+"""Owner of what belongs to no record: the gradient of one that ``loss.backward()`` starts from."""
+_BACKWARD_ENTRY = "torch/autograd/__init__.py"
 _NOT_NAMING = frozenset(
     [
         "view",
@@ -157,7 +160,14 @@ class Assembly:
         self.values = observer.values
         self._names: dict[Any, tuple[str, str]] = {}
         self.model_of_call = [call.model for call in observer.calls]
-        self.owner = [OUTSIDE if call < 0 else self.model_of_call[call] for call in observer.kernel_calls]
+        starts_backward = [
+            bool(site) and site[0][0].co_filename.replace("\\", "/").endswith(_BACKWARD_ENTRY)
+            for site in observer.sites
+        ]
+        self.owner = [
+            self.model_of_call[call] if call >= 0 else NOBODY if starts_backward[site] else OUTSIDE
+            for call, site in zip(observer.kernel_calls, observer.kernel_sites, strict=True)
+        ]
         self._link_autograd()
         self._shapes: dict[int, tuple[int, ...]] = {}
 
@@ -350,7 +360,10 @@ class Assembly:
             "tensors": tensors,
         }
         header = structure_pb2.StructureHeader(
-            model=model.name if model else "outside", variant=variant, notes=list(notes)
+            model=model.name if model else "outside",
+            model_class="" if model else "outside",
+            variant=variant,
+            notes=list(notes),
         )
         totals = header.totals
         totals.macs = float(sum(macs for macs in kernel_macs if macs == macs))
@@ -464,6 +477,13 @@ class Assembly:
         parameter: list[int] = []
         names: list[str] = []
         own = self.observer.models[index].name if index >= 0 else ""
+        # What a model is called with is its input, also when the region computed it beforehand.
+        given = {
+            row: argument
+            for call in self.observer.calls
+            if call.model == index and call.parent < 0
+            for argument, row in call.inputs
+        }
         for row in rows:
             kernel = values.producers[row]
             made_here = local_kernel.get(kernel, -1) if kernel >= 0 else -1
@@ -472,6 +492,8 @@ class Assembly:
             name = ""
             if made_here >= 0:
                 kind = KERNEL
+            elif kernel >= 0 and row in given and self.owner[kernel] < 0:
+                kind, name = INPUT, given[row]
             elif kernel >= 0:
                 kind = EXTERNAL
                 name = self._external_name(kernel)
@@ -516,7 +538,7 @@ class Assembly:
         entry = self.observer.calls[call]
         model = self.observer.models[entry.model]
         path = model.table.entries[entry.module].path
-        return f"{model.name}/{path}"
+        return f"{model.name}/{path}" if path else model.name
 
 
 def _packet_name(func: Any) -> str:

@@ -37,19 +37,30 @@ TENSOR_MARKS = [{"t": k} for k in range(4096)]
 """Stand for the k-th tensor argument in recorded arguments."""
 
 
+class KernelContext:
+    """What a listener learns about the module call around a kernel."""
+
+    __slots__ = ("model", "module", "module_path", "ordinal")
+
+    def __init__(self, model: str, module_path: str, ordinal: int, module: nn.Module | None) -> None:
+        self.model = model
+        self.module_path = module_path
+        self.ordinal = ordinal
+        self.module = module
+
+
 class ModuleCall:
     """One call of a module while and after it runs."""
 
     __slots__ = (
         "begin",
+        "context",
         "end",
         "inputs",
         "model",
-        "modified",
         "module",
         "ordinal",
         "ordinals",
-        "output_metas",
         "outputs",
         "parent",
         "raised",
@@ -65,20 +76,11 @@ class ModuleCall:
         self.inputs: list[tuple[str, int]] = []
         self.outputs: list[tuple[str, int]] = []
         self.raised = False
-        self.modified = False
+        self.context: KernelContext | None = None
         self.ordinals: dict[tuple[int, int], int] = {}
 
 
-class KernelContext:
-    """What a listener learns about the module call around a kernel."""
-
-    __slots__ = ("model", "module", "module_path", "ordinal")
-
-    def __init__(self, model: str, module_path: str, ordinal: int, module: nn.Module | None) -> None:
-        self.model = model
-        self.module_path = module_path
-        self.ordinal = ordinal
-        self.module = module
+_NO_CALL = KernelContext("", "", 0, None)
 
 
 class Failure:
@@ -220,14 +222,13 @@ class Observer:
         stack.append(call)
         self._new_group()
         if args:
-            values = self.values
             if parent < 0:
                 entry.inputs = [
-                    (name, values.external(tensor, Source(INPUT, model.name, name)))
+                    (name, self._current(tensor, Source(INPUT, model.name, name)))
                     for name, tensor in named_arguments(args, {})
                 ]
             else:
-                entry.inputs = [(name, values.row(tensor)) for name, tensor in named_arguments(args, {})]
+                entry.inputs = [(name, self._current(tensor)) for name, tensor in named_arguments(args, {})]
 
     def _find(self, module: nn.Module) -> tuple[int, int] | None:
         """Modules that were added to a model after the region began; others are not ours and are remembered."""
@@ -277,10 +278,32 @@ class Observer:
                 self._failed(error, position)
                 return
         for name, tensor in named_tensors(output):
-            row = values.row(tensor)
+            row = self._current(tensor)
             if tensor.requires_grad:
                 values.requires_grad[row] = 1
             top.outputs.append((name, row))
+
+    def _current(self, tensor: Tensor, source: Source | None = None) -> int:
+        """The value a tensor holds now, writes through other views of its memory included.
+
+        Such a write makes a new value of this tensor too: it is added to the results of the kernel that wrote last,
+        which is said to read what it left standing.
+        """
+        values = self.values
+        row = values.external(tensor, source) if source is not None else values.row(tensor)
+        if values.storages[row] not in values.writes:
+            return row
+        later = values.through_storage(row)
+        if not later:
+            return row
+        kernel = values.producers[later[-1]]
+        current = values.add(tensor, kernel, values.storages[row])
+        values.previous[current] = row
+        values.requires_grad[current] = values.requires_grad[row]
+        self.kernel_outputs[kernel] += (current,)
+        left_standing = {row, *later[:-1], *self.also_reads.get(kernel, ())}
+        self.also_reads[kernel] = sorted(left_standing.difference(self.kernel_inputs[kernel]))
+        return current
 
     def _row_at_entry(self, tensor: Tensor, call: ModuleCall, model: str, name: str) -> int:
         """The value that a keyword argument had when the call began (it may have been written since)."""
@@ -300,14 +323,15 @@ class Observer:
     def context(self) -> KernelContext:
         """The innermost module call, for listeners."""
         if not self.stack:
-            return KernelContext("", "", 0, None)
-        call = self.calls[self.stack[-1]]
-        model = self.models[call.model]
-        entry = model.table.entries[call.module]
-        ordinal = sum(
-            1 for other in self.calls[: self.stack[-1]] if other.module == call.module and other.model == call.model
-        )
-        return KernelContext(model.name, entry.path, ordinal, entry.module())
+            return _NO_CALL
+        number = self.stack[-1]
+        call = self.calls[number]
+        if call.context is None:
+            model = self.models[call.model]
+            entry = model.table.entries[call.module]
+            ordinal = sum((other.model, other.module) == (call.model, call.module) for other in self.calls[:number])
+            call.context = KernelContext(model.name, entry.path, ordinal, entry.module())
+        return call.context
 
 
 def _outline(value: Any) -> Any:

@@ -11,10 +11,12 @@ import torch
 from torch import nn
 
 from tb_plugin_structure.capture.assembly import Assembly
+from tb_plugin_structure.capture.attention import AttentionCapture, AttentionListener, AttentionOptions
 from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
+from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.modules import unwrap
-from tb_plugin_structure.capture.observer import ObservedModel, Observer
+from tb_plugin_structure.capture.observer import OUTSIDE, ObservedModel, Observer
 from tb_plugin_structure.capture.state import preserved_state
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.structure import Structure
@@ -41,6 +43,9 @@ class Region:
         configs: Mapping[str, Any] | None = None,
         listeners: Sequence[Any] = (),
         gradients: bool = True,
+        attention: AttentionOptions | None = None,
+        tokens: Mapping[str, Any] | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
         if source not in _SOURCES:
             raise ValueError(f"source is {source!r}, expected one of {', '.join(map(repr, _SOURCES))}")
@@ -50,20 +55,30 @@ class Region:
         self.structures: dict[str, Structure] = {}
         self.outside: Structure | None = None
         self.measurements: dict[str, Measurement] = {}
-        self.attention: dict[str, Any] = {}
+        self.attention: dict[str, AttentionCapture] = {}
+        self._attention = None if attention is None else AttentionListener(models, attention, tokens)
         self._variant = variant
         self._source = source
         self._configs = dict(configs or {})
         self._observed = [ObservedModel(name, model) for name, model in models.items()]
+        if self._attention is not None:
+            listeners = [*listeners, self._attention]
         self._observer = Observer(self._observed, listeners)
+        self._gradients = GradientFlow(self._observed, optimizer) if gradients else None
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Region:
         with contextlib.ExitStack() as stack:
             # What torch.compile made runs as the Python it was made from: compiled code shows no operators.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
+            if self._gradients is not None:
+                stack.callback(self._gradients.stop)
+                self._gradients.start()
             self._observer.start()
             stack.callback(self._observer.stop)
+            if self._attention is not None:
+                stack.callback(self._attention.close)
+                self._attention.open()
             self._exits = stack.pop_all()
         return self
 
@@ -71,6 +86,8 @@ class Region:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._exits.close()
+        if self._attention is not None:
+            self.attention = self._attention.captures
         self._assemble()
 
     def _assemble(self) -> None:
@@ -82,7 +99,13 @@ class Region:
                 self.structures[model.name] = assembly.structure(
                     index, variant=self._variant, config=self._configs.get(model.name), notes=self._notes(model)
                 )
-        if any(owner < 0 for owner in assembly.owner):
+        if self._gradients is not None:
+            for index, model in enumerate(self._observed):
+                structure = self.structures.get(model.name)
+                measured = self._gradients.measurement(index, structure.header.structure_hash if structure else "")
+                if measured is not None:
+                    self.measurements[model.name] = measured
+        if OUTSIDE in assembly.owner:
             self.outside = assembly.structure(-1, variant="", config=None, notes=())
 
     def _notes(self, model: ObservedModel) -> list[str]:
@@ -98,7 +121,7 @@ class Region:
 def observe(
     models: Mapping[str, nn.Module],
     *,
-    attention: Any = None,
+    attention: AttentionOptions | None = None,
     tokens: Mapping[str, Any] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     variant: str = "",
@@ -127,7 +150,17 @@ def observe(
             ``ordinal`` (k-th call of that module in this region) and ``module``.
         gradients: Measure the gradient norm of each parameter when a backward pass runs within the region.
     """
-    return Region(models, variant=variant, source=source, configs=configs, listeners=listeners, gradients=gradients)
+    return Region(
+        models,
+        variant=variant,
+        source=source,
+        configs=configs,
+        listeners=listeners,
+        gradients=gradients,
+        attention=attention,
+        tokens=tokens,
+        optimizer=optimizer,
+    )
 
 
 def capture(

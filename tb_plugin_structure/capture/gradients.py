@@ -1,0 +1,143 @@
+"""Gradient flow of the user's own backward pass: what reached each parameter, measured and left as it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tb_plugin_structure.capture.observer import ObservedModel
+from tb_plugin_structure.records.measurement import Measurement
+
+
+class GradientFlow:
+    """Hooks on the trained parameters of some models; they look at each gradient as autograd hands it over.
+
+    The gradient is that of one backward pass, before it is added to ``.grad`` and before any reduction over ranks. With
+    several backward passes in a region the last one counts.
+    """
+
+    def __init__(self, models: Sequence[ObservedModel], optimizer: torch.optim.Optimizer | None) -> None:
+        self._models = models
+        self._parameters = [_distinct(model) for model in models]
+        self._norms: list[dict[str, Tensor]] = [{} for _ in models]
+        self._handles: list[Any] = []
+        self._without_hooks: list[Tensor] = []
+        self._trained: set[int] | None = None
+        if optimizer is not None:
+            self._trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
+
+    def start(self) -> None:
+        for parameters, norms in zip(self._parameters, self._norms, strict=True):
+            for path, parameter in parameters:
+                if not parameter.requires_grad:
+                    continue
+                if parameter._backward_hooks is None:
+                    self._without_hooks.append(parameter)
+                self._handles.append(parameter.register_hook(_measure(path, norms)))
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        for parameter in self._without_hooks:
+            if not parameter._backward_hooks:
+                parameter._backward_hooks = None  # an emptied dictionary would stay behind
+        self._handles.clear()
+        self._without_hooks.clear()
+
+    def measurement(self, index: int, structure_hash: str) -> Measurement | None:
+        """Quantities of one model; None when no backward pass ran and no optimizer was given.
+
+        Quantities of parameters: ``gradient_norm`` (L2), ``gradient_reached`` (1 or 0, of those that require a
+        gradient), ``requires_grad``, ``in_optimizer``. Of modules: ``gradient_norm`` of all parameters at or below.
+        """
+        ran = any(self._norms)
+        if not ran and self._trained is None:
+            return None
+        model = self._models[index]
+        norms = dict(zip(self._norms[index], _values(list(self._norms[index].values())), strict=True))
+        paths: list[str] = []
+        subjects: list[int] = []
+        columns: dict[str, list[float]] = {
+            name: [] for name in ("gradient_norm", "gradient_reached", "requires_grad", "in_optimizer")
+        }
+        below = [0.0] * len(model.table.entries)
+        reached_below = [False] * len(below)
+        owners: dict[str, list[int]] = {}
+        first: dict[int, str] = {}
+        for path, tensor, module, is_buffer in model.table.tensors():
+            if not is_buffer:
+                owners.setdefault(first.setdefault(id(tensor), path), []).append(module)
+        for path, parameter in self._parameters[index]:
+            norm = norms.get(path, math.nan)
+            reached = path in norms
+            if reached:
+                for module in _ancestors(model, owners.get(path, [])):
+                    below[module] += norm * norm
+                    reached_below[module] = True
+            paths.append(path)
+            subjects.append(1)
+            columns["gradient_norm"].append(norm)
+            columns["gradient_reached"].append(float(reached) if ran and parameter.requires_grad else math.nan)
+            columns["requires_grad"].append(float(parameter.requires_grad))
+            columns["in_optimizer"].append(math.nan if self._trained is None else float(id(parameter) in self._trained))
+        for row, entry in enumerate(model.table.entries):
+            if reached_below[row]:
+                paths.append(entry.path)
+                subjects.append(0)
+                columns["gradient_norm"].append(math.sqrt(below[row]))
+                for name in ("gradient_reached", "requires_grad", "in_optimizer"):
+                    columns[name].append(math.nan)
+        return Measurement.build(model.name, structure_hash, paths, subjects, columns)
+
+
+def _distinct(model: ObservedModel) -> list[tuple[str, Tensor]]:
+    """Each parameter once, under its first path."""
+    seen: set[int] = set()
+    found = []
+    for path, tensor, _, is_buffer in model.table.tensors():
+        if not is_buffer and id(tensor) not in seen:
+            seen.add(id(tensor))
+            found.append((path, tensor))
+    return found
+
+
+def _ancestors(model: ObservedModel, rows: Sequence[int]) -> set[int]:
+    """Modules that own a parameter, and those around them."""
+    found: set[int] = set()
+    for row in rows:
+        while row >= 0 and row not in found:
+            found.add(row)
+            row = model.table.entries[row].parent
+    return found
+
+
+def _measure(path: str, norms: dict[str, Tensor]) -> Any:
+    def hook(gradient: Tensor) -> None:
+        with torch.no_grad():
+            values = gradient.coalesce().values() if gradient.is_sparse else gradient.detach()
+            norms[path] = torch.linalg.vector_norm(values, dtype=_wide(values.dtype))
+
+    return hook
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype | None:
+    """float16 overflows when it is squared and summed."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
+
+
+def _values(norms: list[Tensor]) -> list[float]:
+    """One transfer a device instead of one a parameter."""
+    found = [math.nan] * len(norms)
+    devices: dict[torch.device, list[int]] = {}
+    for position, norm in enumerate(norms):
+        if not norm.is_meta:
+            devices.setdefault(norm.device, []).append(position)
+    for positions in devices.values():
+        stacked = torch.stack([norms[position].double() for position in positions]).tolist()
+        for position, value in zip(positions, stacked, strict=True):
+            found[position] = value
+    return found
