@@ -1,6 +1,24 @@
+import { useEffect, useMemo } from "preact/hooks";
+import type { Chip } from "../../ui/Chips";
 import { STRUCTURE_EXAMPLE } from "../../ui/examples";
-import { Frame } from "../../ui/Frame";
+import { type ExportItem, Frame } from "../../ui/Frame";
+import type { KeyHelp } from "../../ui/Help";
+import { useKeys } from "../../ui/keys";
+import { KINDS } from "../../ui/kinds";
+import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
+import { adoptStyles } from "../../ui/styles";
+import { DiffToolbar } from "./DiffToolbar";
+import { DiffState } from "./diff_state";
+import { exportMarkdown, exportPng, exportSvg } from "./exports";
+import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
+import css from "./graph_diff.css?inline";
+import { Inspector } from "./Inspector";
+import { Outline, outlineKey } from "./Outline";
+import { outlineRows } from "./outline_rows";
+import { pairOptions } from "./pins";
+import { Splitter } from "./Splitter";
+import { sentenceOf } from "./sentence";
 
 const EMPTY = {
   title: "No model recorded yet",
@@ -8,10 +26,153 @@ const EMPTY = {
   code: STRUCTURE_EXAMPLE,
 };
 
+const KEYS: KeyHelp = [
+  ["↑ ↓", "previous, next row"],
+  ["← →", "close or go up, open or go in"],
+  ["Enter", "open or close"],
+  ["Space", "choose a second node"],
+  ["f", "fit"],
+  ["z", "zoom to the selection"],
+  ["+ −", "zoom"],
+  ["e  c", "open everything, back to the first picture"],
+  ["u  d  p", "upstream, downstream, between two nodes"],
+  ["m", "pair the two chosen nodes"],
+  ["x", "unpair"],
+  ["Ctrl+Z", "undo a change of pairs; with Shift redo"],
+];
+
+/** The Graph diff tab. */
 export function GraphDiff({ session }: { session: Session }) {
+  const state = useMemo(() => new DiffState(session), [session]);
+  const commands = useMemo<GraphCommands>(() => ({ view: null, scene: null, plan: null, client: null }), []);
+  useEffect(() => void adoptStyles(css), []);
+  useDiffKeys(state, commands);
+  const comparison = state.comparison.value;
+  const isPair = comparison?.tree.sides.student != null;
   return (
-    <Frame session={session} sentence={null} hasPolicy keys={[]} empty={EMPTY}>
-      {() => null}
+    <Frame
+      session={session}
+      sentence={comparison ? sentenceOf(comparison) : null}
+      {...(isPair ? { chips: chipsOf(state) } : {})}
+      onChip={(id) => state.toggleKind(id)}
+      exports={exportsOf(state, commands)}
+      keys={KEYS}
+      hasPolicy
+      empty={EMPTY}
+    >
+      {() => (
+        <Show resource={state.comparison} onRetry={() => state.reload()}>
+          {() => <Panes state={state} commands={commands} />}
+        </Show>
+      )}
     </Frame>
   );
+}
+
+function Panes({ state, commands }: { state: DiffState; commands: GraphCommands }) {
+  const view = state.view.value;
+  const hasOutline = view !== "graph";
+  const hasGraph = view !== "outline";
+  return (
+    <div class="diff">
+      <DiffToolbar state={state} commands={commands} />
+      {state.layoutError.value && (
+        <p class="problems" role="alert">
+          {state.layoutError.value}
+        </p>
+      )}
+      <div class={`panes view-${view}`}>
+        {hasOutline && <Outline state={state} />}
+        {hasOutline && hasGraph && <Splitter label="Width of the outline" property="--outline-width" />}
+        {hasGraph && <GraphPane state={state} commands={commands} />}
+        <Inspector state={state} />
+      </div>
+    </div>
+  );
+}
+
+function chipsOf(state: DiffState): Chip[] {
+  const counts = state.comparison.value?.alignment?.message.counts ?? [];
+  const pressed = state.filter.value;
+  return KINDS.flatMap(({ id, kind, name, glyph, tone, meaning }) => {
+    const count = Number(counts.find((entry) => entry.kind === kind)?.leaves ?? 0);
+    if (!count && !pressed.has(kind)) return [];
+    return [
+      { id, glyph, label: name, count, tone, tip: `${meaning}; leaf modules`, pressed: pressed.has(kind) },
+    ];
+  });
+}
+
+function exportsOf(state: DiffState, commands: GraphCommands): ExportItem[] {
+  const { value } = state.comparison;
+  if (!value) return [];
+  const items: ExportItem[] = [{ label: "Summary as Markdown", run: () => exportMarkdown(value) }];
+  if (state.view.value !== "outline") {
+    items.push(
+      { label: "Graph as SVG", run: () => exportSvg(state, commands) },
+      { label: "Graph as PNG", run: () => void exportPng(state, commands) },
+    );
+  }
+  return items;
+}
+
+function useDiffKeys(state: DiffState, commands: GraphCommands): void {
+  const arrow = (key: string) => () => {
+    const comparison = state.comparison.value;
+    if (!comparison || document.activeElement?.matches("input, select, [role=treegrid], [role=separator]"))
+      return false;
+    const rows = outlineRows(comparison.tree, state.open.value, state.filter.value, comparison.counts);
+    const position = rows.findIndex(({ node }) => node === state.selected.value);
+    return outlineKey(new KeyboardEvent("keydown", { key }), state, rows, position, comparison.tree);
+  };
+  const selected = () => state.selected.value;
+  const enter = arrow("Enter");
+  const onButton = () => document.activeElement?.matches("button, summary, a") ?? false;
+  useKeys({
+    ArrowUp: arrow("ArrowUp"),
+    ArrowDown: arrow("ArrowDown"),
+    ArrowLeft: arrow("ArrowLeft"),
+    ArrowRight: arrow("ArrowRight"),
+    Enter: () => (onButton() ? false : enter()),
+    f: () => commands.view?.fit(),
+    z: () => commands.view?.zoomTo(selected(), placeSide(commands.scene, selected())),
+    "+": () => commands.view?.zoomBy(1.25),
+    "-": () => commands.view?.zoomBy(0.8),
+    e: () => state.openAll(Math.max(0, selected())),
+    c: () => state.closeAll(),
+    u: () => toggleCone(state, "upstream"),
+    d: () => toggleCone(state, "downstream"),
+    p: () => toggleCone(state, "between"),
+    m: () => pairChosen(state),
+    x: () => unpair(state),
+    "Ctrl+z": () => state.undo(),
+    "Ctrl+Shift+z": () => state.redo(),
+    Escape: () => {
+      if (state.cone.value) state.cone.value = null;
+      else if (state.marked.value >= 0) state.marked.value = -1;
+      else if (state.kinds.value) state.kinds.value = "";
+      else state.select(-1);
+    },
+  });
+}
+
+function toggleCone(state: DiffState, direction: "upstream" | "downstream" | "between"): void {
+  state.cone.value = state.cone.value === direction ? null : direction;
+}
+
+function pairChosen(state: DiffState): void {
+  const tree = state.comparison.value?.tree;
+  const option = tree && pairOptions(tree, state.selected.value, state.marked.value)[0];
+  if (option)
+    state.changeIntent({ pins: { ...state.session.intent.value.pins, [option.student]: option.teacher } });
+}
+
+function unpair(state: DiffState): void {
+  const tree = state.comparison.value?.tree;
+  const node = state.selected.value;
+  const row = tree?.student[node] ?? -1;
+  if (!tree?.sides.student || node <= 0 || tree.pair[node]! < 0 || row < 0 || !tree.hasSide(node, "teacher"))
+    return;
+  const path = tree.sides.student.callPath(row);
+  state.changeIntent({ pins: { ...state.session.intent.value.pins, [path]: null } });
 }

@@ -1,0 +1,124 @@
+import { effect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { EdgeHit } from "../../graph/edge_hit";
+import { GraphView } from "../../graph/graph_view";
+import { LayoutClient } from "../../graph/layout_client";
+import { LayoutPlan } from "../../graph/layout_plan";
+import type { Place } from "../../graph/scene";
+import { Scene } from "../../graph/scene";
+import { palette } from "../../ui/tokens";
+import { tooltip } from "../../ui/tooltip";
+import type { DiffState } from "./diff_state";
+import { edgeHint, nodeHint } from "./hints";
+
+/** Commands that the toolbar and the keys give to the graph. */
+export interface GraphCommands {
+  view: GraphView | null;
+  scene: Scene | null;
+  plan: LayoutPlan | null;
+  client: LayoutClient | null;
+}
+
+/** The canvas with the graph: turns the state into scenes, and what is done on the canvas into state. */
+export function GraphPane({ state, commands }: { state: DiffState; commands: GraphCommands }) {
+  const container = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const client = new LayoutClient();
+    const view = new GraphView(container.current!, {
+      select: (place, additive) => {
+        if (additive && place) state.mark(place.node);
+        else state.select(place?.node ?? -1, false);
+      },
+      toggle: (node) => state.toggle(node, placeSide(commands.scene, node)),
+      hover: (node) => {
+        state.hovered.value = node;
+      },
+      hint: (what, x, y) => hint(state, what, x, y),
+    });
+    Object.assign(commands, { view, client });
+
+    let generation = 0;
+    let turn = 0;
+    const stopScene = effect(() => {
+      const comparison = state.comparison.value;
+      const open = state.open.value;
+      const arrangement = state.arrangementName;
+      if (!comparison || open.size === 0) return;
+      if (commands.plan?.tree !== comparison.tree || commands.plan.arrangement !== arrangement) {
+        commands.plan = new LayoutPlan(comparison.tree, arrangement);
+        generation++;
+      }
+      const plan = commands.plan;
+      const anchor = state.anchor;
+      const mine = ++turn;
+      const specs = plan.specsOf((node) => open.has(node));
+      const missing = plan.missing(specs.values());
+      const show = () => {
+        if (mine !== turn) return;
+        commands.scene = new Scene(plan, specs);
+        view.setScene(commands.scene, anchor as Place | null);
+        const selected = state.selected.peek();
+        if (selected > 0 && !anchor) view.reveal(selected, placeSide(commands.scene, selected));
+      };
+      if (!missing.length) show();
+      else {
+        client.layout(generation, missing).then(
+          (layouts) => {
+            for (const layout of layouts) plan.layouts.set(layout.id, layout);
+            show();
+          },
+          (error: Error) => state.failLayout(error),
+        );
+      }
+    });
+    const stopLook = effect(() => {
+      const comparison = state.comparison.value;
+      const painting = state.painting.value;
+      if (!comparison || !painting) return;
+      const faint = state.faint.value;
+      const { set } = state.matches.value;
+      view.setLook({
+        palette: palette(state.session.dark.value),
+        selected: state.selected.value,
+        marked: state.marked.value,
+        hovered: state.hovered.value,
+        isFaint: (node) => faint !== null && faint[node] === 1,
+        isMatch: (node) => set.has(node),
+        colour: (node, side) => painting.colour(node, side),
+        counts: comparison.counts,
+        weighEdges: state.weighEdges.value,
+      });
+    });
+    const stopReveal = effect(() => {
+      const node = state.selected.value;
+      if (node > 0 && commands.scene) view.reveal(node, placeSide(commands.scene, node));
+    });
+    return () => {
+      turn++;
+      stopScene();
+      stopLook();
+      stopReveal();
+      view.dispose();
+      client.dispose();
+      Object.assign(commands, { view: null, client: null, scene: null, plan: null });
+    };
+  }, [state, commands]);
+  return <div ref={container} class="graph-pane" />;
+}
+
+/** The side on which a node can be found: the teacher's unless only the student has it. */
+export function placeSide(scene: Scene | null, node: number): "teacher" | "student" {
+  return scene?.tree.hasSide(node, "teacher") === false ? "student" : "teacher";
+}
+
+function hint(
+  state: DiffState,
+  what: { place: Place } | { edge: EdgeHit } | null,
+  x: number,
+  y: number,
+): void {
+  const tree = state.comparison.value?.tree;
+  if (!what || !tree) tooltip.hide();
+  else if ("edge" in what) tooltip.show(edgeHint(tree, what.edge), x, y);
+  else tooltip.show(nodeHint(tree, what.place.node), x, y);
+}

@@ -1,0 +1,265 @@
+import { nodeName } from "../../graph/card";
+import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
+import { Button, CopyButton } from "../../ui/Button";
+import { exactNumber, ratio, shortBytes, shortDuration, shortNumber } from "../../ui/format";
+import { KindBadge } from "../../ui/Kind";
+import { kindStyle } from "../../ui/kinds";
+import type { Comparison, DiffState } from "./diff_state";
+import { hookSnippets } from "./hook_snippets";
+import { Kernels } from "./Kernels";
+import { PinActions, StackPolicy } from "./Pins";
+import {
+  attributeLines,
+  type FactLine,
+  flagLines,
+  type Quantity,
+  quantities,
+  tensorLines,
+} from "./pair_facts";
+
+/** All that is known of the selected pair. */
+export function Inspector({ state }: { state: DiffState }) {
+  const comparison = state.comparison.value;
+  const node = state.selected.value;
+  if (!comparison) return null;
+  if (node < 0) {
+    return (
+      <aside class="inspector" aria-label="Details">
+        <p class="soft">
+          Select a node in the outline or in the graph to see its attributes, shapes, cost and why it was
+          paired. Double-click or press Enter to open it.
+        </p>
+        <EditScript state={state} comparison={comparison} />
+      </aside>
+    );
+  }
+  const { tree } = comparison;
+  const isPair = tree.sides.student !== null;
+  const style = kindStyle(tree.kindOf(node));
+  const isFold = tree.type[node] === NodeType.FOLD;
+  return (
+    <aside class="inspector" aria-label="Details">
+      <h2>
+        <KindBadge kind={tree.kindOf(node)} confidence={tree.confidence[node]!} />
+        {nodeName(tree, node, tree.hasSide(node, "teacher") ? "teacher" : "student")}
+        {style.name && <span class={`tone-${style.tone} kind-name`}>{style.name}</span>}
+      </h2>
+      <SideHead tree={tree} node={node} side="teacher" />
+      {isPair && <SideHead tree={tree} node={node} side="student" />}
+      {isPair && <PinActions state={state} tree={tree} node={node} />}
+      {isFold && (
+        <p class="soft">{tree.children(node).length} repeated blocks; open it to see them one by one.</p>
+      )}
+      <StackPolicy state={state} comparison={comparison} node={node} />
+      {!isFold && <Quantities list={quantities(tree, node)} isPair={isPair} />}
+      {!isFold && <Lines title="Inputs" lines={tensorLines(tree, node, "inputs")} isPair={isPair} mono />}
+      {!isFold && <Lines title="Outputs" lines={tensorLines(tree, node, "outputs")} isPair={isPair} mono />}
+      {!isFold && <Lines title="Attributes" lines={attributeLines(tree, node)} isPair={isPair} mono />}
+      {!isFold && <Lines title="State" lines={flagLines(tree, node)} isPair={isPair} />}
+      {isPair && <Evidence state={state} comparison={comparison} node={node} />}
+      {tree.type[node] === NodeType.OPERATOR && <Source tree={tree} node={node} />}
+      {tree.type[node] === NodeType.OPERATOR && <Kernels key={node} tree={tree} node={node} />}
+      {isPair && tree.type[node] === NodeType.CALL && <Hooks tree={tree} node={node} />}
+    </aside>
+  );
+}
+
+function SideHead({ tree, node, side }: { tree: DiffTree; node: number; side: SideName }) {
+  const model = tree.side(side);
+  const row = tree[side][node]!;
+  const letter = side === "teacher" ? "T" : "S";
+  if (!model || row < 0) {
+    return (
+      <p class="side-head soft">
+        <span class="letter">{letter}</span> no counterpart
+      </p>
+    );
+  }
+  const isOperator = tree.type[node] === NodeType.OPERATOR;
+  const call = isOperator ? model.operatorCall[row]! : row;
+  const path = model.callPath(call);
+  return (
+    <p class="side-head">
+      {tree.sides.student && <span class="letter">{letter}</span>}
+      <span class="mono path">{path || "(the model)"}</span>
+      <span class="soft">{isOperator ? `operator ${model.operatorName(row)}` : model.callClass(call)}</span>
+      <CopyButton text={path} label={`Copy the ${side}'s path`} />
+    </p>
+  );
+}
+
+function Quantities({ list, isPair }: { list: Quantity[]; isPair: boolean }) {
+  const text = ({ unit }: Quantity, value: number | null) => {
+    if (value === null) return "–";
+    if (Number.isNaN(value)) return "unknown";
+    return unit === "bytes" ? shortBytes(value) : unit === "ns" ? shortDuration(value) : shortNumber(value);
+  };
+  return (
+    <table>
+      <caption class="visually-hidden">Cost</caption>
+      {isPair && (
+        <thead>
+          <tr>
+            <th />
+            <th scope="col">T</th>
+            <th scope="col">S</th>
+            <th scope="col">S ÷ T</th>
+          </tr>
+        </thead>
+      )}
+      <tbody>
+        {list.map((quantity) => (
+          <tr key={quantity.name}>
+            <th scope="row">{quantity.name}</th>
+            <td data-tip={quantity.teacher === null ? undefined : exactNumber(quantity.teacher)}>
+              {text(quantity, quantity.teacher)}
+            </td>
+            {isPair && (
+              <td data-tip={quantity.student === null ? undefined : exactNumber(quantity.student)}>
+                {text(quantity, quantity.student)}
+              </td>
+            )}
+            {isPair && <td>{ratio(quantity.student ?? Number.NaN, quantity.teacher ?? 0)}</td>}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Lines(props: { title: string; lines: FactLine[]; isPair: boolean; mono?: boolean }) {
+  const { title, lines, isPair, mono = false } = props;
+  if (!lines.length) return null;
+  return (
+    <section>
+      <h3>{title}</h3>
+      <table class={mono ? "mono lines" : "lines"}>
+        <tbody>
+          {lines.map((line, index) => (
+            <tr key={`${line.name} ${index}`} class={line.differs ? "differs" : ""}>
+              <th scope="row">
+                {line.differs && (
+                  <span class="mark" role="img" aria-label="differs">
+                    ≠
+                  </span>
+                )}
+                {line.name}
+              </th>
+              <td data-tip={line.teacher ?? undefined}>{line.teacher ?? "–"}</td>
+              {isPair && <td data-tip={line.student ?? undefined}>{line.student ?? "–"}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Evidence({ state, comparison, node }: { state: DiffState; comparison: Comparison; node: number }) {
+  const { tree, alignment } = comparison;
+  const row = tree.pair[node]!;
+  if (!alignment || row < 0) return null;
+  const evidence = alignment.pairs.texts("evidence", row);
+  const alternatives = Array.from(alignment.pairs.row("alternatives", row));
+  if (!evidence.length && !alternatives.length) return null;
+  return (
+    <section>
+      <h3>
+        Why <span class="soft">confidence {tree.confidence[node]!.toFixed(2)}</span>
+      </h3>
+      <ul class="evidence">
+        {evidence.map((reason) => (
+          <li key={reason}>{reason}</li>
+        ))}
+      </ul>
+      {alternatives.length > 0 && (
+        <p>
+          <span class="soft">These would fit as well: </span>
+          {alternatives.slice(0, 12).map((call) => (
+            <button
+              key={call}
+              type="button"
+              class="link mono"
+              onClick={() => state.select(tree.callNode.teacher[call] ?? -1)}
+            >
+              {tree.sides.teacher.callPath(call)}
+            </button>
+          ))}
+          {alternatives.length > 12 && <span class="soft"> and {alternatives.length - 12} more</span>}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Source({ tree, node }: { tree: DiffTree; node: number }) {
+  const of = (side: SideName) => {
+    const row = tree[side][node]!;
+    return row < 0 ? "" : (tree.side(side)?.tables.operators.text("source", row) ?? "");
+  };
+  const sources = [...new Set([of("teacher"), of("student")])].filter(Boolean);
+  if (!sources.length) return null;
+  return (
+    <section>
+      <h3>Source</h3>
+      {sources.map((source) => (
+        <p key={source} class="side-head">
+          <span class="mono path">{source}</span>
+          <CopyButton text={source} label="Copy the source line" />
+        </p>
+      ))}
+    </section>
+  );
+}
+
+function Hooks({ tree, node }: { tree: DiffTree; node: number }) {
+  const [t, s] = [tree.teacher[node]!, tree.student[node]!];
+  if (t < 0 || s < 0 || !tree.sides.student) return null;
+  return (
+    <section>
+      <h3>Hook this pair</h3>
+      <ul class="hooks">
+        {hookSnippets(tree.sides.teacher.callPath(t), tree.sides.student.callPath(s)).map(
+          ({ library, text }) => (
+            <li key={library} data-tip={text}>
+              {library} <CopyButton text={text} label={`Copy for ${library}`} />
+            </li>
+          ),
+        )}
+      </ul>
+    </section>
+  );
+}
+
+/** What turned the teacher into the student, coarsest first; each line leads to its place. */
+function EditScript({ state, comparison }: { state: DiffState; comparison: Comparison }) {
+  const edits = comparison.alignment?.message.edits ?? [];
+  if (!edits.length) return null;
+  const go = (teacherPath: string, studentPath: string) => {
+    const found = [studentPath && `S:${studentPath}`, teacherPath && `T:${teacherPath}`]
+      .filter(Boolean)
+      .map((key) => comparison.keys.find(key))
+      .find((node) => node >= 0);
+    if (found !== undefined) state.select(found);
+  };
+  return (
+    <section>
+      <h3>What changed</h3>
+      <ul class="edits">
+        {edits.slice(0, 60).map((edit) => (
+          <li key={edit.text}>
+            <KindBadge kind={edit.kind} />
+            <Button
+              label="Show this place"
+              className="link"
+              onClick={() => go(edit.teacherPath, edit.studentPath)}
+            >
+              {edit.text}
+            </Button>
+          </li>
+        ))}
+      </ul>
+      {edits.length > 60 && <p class="soft">and {edits.length - 60} more</p>}
+    </section>
+  );
+}

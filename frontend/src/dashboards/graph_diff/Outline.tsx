@@ -1,0 +1,287 @@
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { cardText } from "../../graph/card";
+import { numericValue } from "../../graph/colouring";
+import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
+import { exactNumber, ratio, shapeText, shortNumber } from "../../ui/format";
+import { KindBadge } from "../../ui/Kind";
+import type { DiffState } from "./diff_state";
+import { nodeHint } from "./hints";
+import { type OutlineRow, outlineRows } from "./outline_rows";
+
+const ROW_HEIGHT = 24;
+const OVERSCAN = 8;
+
+/** The aligned module tree, teacher beside student; it alone is enough to work by keyboard. */
+export function Outline({ state }: { state: DiffState }) {
+  const body = useRef<HTMLDivElement>(null);
+  const scroll = useSignal(0);
+  const height = useSignal(600);
+  const rows = useComputed(() => {
+    const { value } = state.comparison;
+    return value ? outlineRows(value.tree, state.open.value, state.filter.value, value.counts) : [];
+  });
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(([entry]) => {
+      if (entry && entry.contentRect.height > 0) height.value = entry.contentRect.height;
+    });
+    observer.observe(body.current!);
+    return () => observer.disconnect();
+  }, [height]);
+  const selected = state.selected.value;
+  const list = rows.value;
+  const position = list.findIndex(({ node }) => node === selected);
+  useEffect(() => {
+    const element = body.current;
+    if (!element || position < 0) return;
+    const top = position * ROW_HEIGHT;
+    if (top < element.scrollTop) element.scrollTop = top - ROW_HEIGHT;
+    else if (top + ROW_HEIGHT > element.scrollTop + element.clientHeight) {
+      element.scrollTop = top - element.clientHeight + 2 * ROW_HEIGHT;
+    }
+  }, [position]);
+
+  const comparison = state.comparison.value;
+  if (!comparison) return null;
+  const { tree } = comparison;
+  const first = Math.max(0, Math.floor(scroll.value / ROW_HEIGHT) - OVERSCAN);
+  const last = Math.min(list.length, Math.ceil((scroll.value + height.value) / ROW_HEIGHT) + OVERSCAN);
+  const wide = state.view.value === "outline";
+  const isPair = tree.sides.student !== null;
+  return (
+    <div class={`outline ${wide ? "wide" : ""} ${isPair ? "" : "single"}`}>
+      <div class="outline-head" aria-hidden="true">
+        <span />
+        <span>
+          {isPair ? "T" : ""} {tree.sides.teacher.name}
+        </span>
+        {isPair && <span>S {tree.sides.student!.name}</span>}
+        {wide && <span>output{isPair ? " T" : ""}</span>}
+        {wide && isPair && <span>output S</span>}
+        <span class="number" data-tip={isPair ? "parameters, student ÷ teacher" : "parameters"}>
+          params
+        </span>
+      </div>
+      <div
+        ref={body}
+        class="outline-body"
+        role="treegrid"
+        aria-label="Outline: teacher and student side by side"
+        aria-rowcount={list.length}
+        aria-activedescendant={position >= 0 ? `row-${selected}` : undefined}
+        tabIndex={0}
+        onScroll={(event) => {
+          scroll.value = event.currentTarget.scrollTop;
+        }}
+        onKeyDown={(event) => {
+          if (outlineKey(event, state, list, position, tree)) {
+            event.preventDefault();
+            event.stopPropagation();
+          }
+        }}
+      >
+        <div role="presentation" style={{ height: `${list.length * ROW_HEIGHT}px` }}>
+          {list.slice(first, last).map((row, index) => (
+            <Row
+              key={row.node}
+              state={state}
+              tree={tree}
+              row={row}
+              top={(first + index) * ROW_HEIGHT}
+              position={first + index}
+              wide={wide}
+            />
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  state: DiffState;
+  tree: DiffTree;
+  row: OutlineRow;
+  top: number;
+  position: number;
+  wide: boolean;
+}
+
+function Row({ state, tree, row: { node, depth }, top, position, wide }: RowProps) {
+  const isPair = tree.sides.student !== null;
+  const expandable = tree.isExpandable(node);
+  const isOpen = state.open.value.has(node);
+  const isSelected = state.selected.value === node;
+  const classes = [
+    "outline-row",
+    isSelected ? "selected" : "",
+    state.marked.value === node ? "marked" : "",
+    state.hovered.value === node ? "hovered" : "",
+    state.matches.value.set.has(node) ? "match" : "",
+    tree.type[node] === NodeType.OPERATOR ? "operator" : "",
+    state.faint.value?.[node] ? "faint" : "",
+  ];
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the treegrid around it has the keys
+    <div
+      id={`row-${node}`}
+      role="row"
+      class={classes.join(" ")}
+      style={{ transform: `translateY(${top}px)` }}
+      aria-level={depth + 1}
+      aria-rowindex={position + 1}
+      aria-expanded={expandable ? isOpen : undefined}
+      aria-selected={isSelected}
+      onClick={(event) =>
+        event.ctrlKey || event.metaKey || event.shiftKey ? state.mark(node) : state.select(node, false)
+      }
+      onDblClick={() => state.toggle(node)}
+      onPointerEnter={() => {
+        state.hovered.value = node;
+      }}
+      onPointerLeave={() => {
+        state.hovered.value = -1;
+      }}
+    >
+      <span role="gridcell">
+        <KindBadge kind={tree.kindOf(node)} confidence={tree.confidence[node]!} />
+      </span>
+      <NameCell state={state} tree={tree} node={node} side="teacher" depth={depth} isFirst />
+      {isPair && (
+        <NameCell state={state} tree={tree} node={node} side="student" depth={depth} isFirst={false} />
+      )}
+      {wide && <ShapeCell tree={tree} node={node} side="teacher" />}
+      {wide && isPair && <ShapeCell tree={tree} node={node} side="student" />}
+      <ParameterCell tree={tree} node={node} />
+    </div>
+  );
+}
+
+function NameCell(props: {
+  state: DiffState;
+  tree: DiffTree;
+  node: number;
+  side: SideName;
+  depth: number;
+  isFirst: boolean;
+}) {
+  const { state, tree, node, side, depth, isFirst } = props;
+  const { title, subtitle } = cardText(tree, node, side);
+  const has = tree.hasSide(node, side);
+  return (
+    <span
+      role="gridcell"
+      class="name"
+      style={{ paddingLeft: `${depth * 12}px` }}
+      data-tip={has ? nodeHint(tree, node) : undefined}
+    >
+      {isFirst && (
+        <button
+          type="button"
+          class="twisty"
+          tabIndex={-1}
+          aria-hidden="true"
+          style={{ visibility: tree.isExpandable(node) ? "visible" : "hidden" }}
+          onClick={(event) => {
+            event.stopPropagation();
+            state.toggle(node, side);
+          }}
+        >
+          {state.open.value.has(node) ? "▾" : "▸"}
+        </button>
+      )}
+      {has ? (
+        <>
+          <b>{title}</b>
+          {subtitle && <i>{subtitle}</i>}
+        </>
+      ) : (
+        <span class="gap" role="img" aria-label={`not in the ${side}`}>
+          ·
+        </span>
+      )}
+    </span>
+  );
+}
+
+function ShapeCell({ tree, node, side }: { tree: DiffTree; node: number; side: SideName }) {
+  const model = tree.side(side)!;
+  const row = tree[side][node]!;
+  const output =
+    row < 0 || tree.type[node] === NodeType.FOLD
+      ? -1
+      : model.mainOutput(row, tree.type[node] === NodeType.OPERATOR);
+  return (
+    <span role="gridcell" class="mono shape">
+      {output < 0 ? "" : shapeText(model.shape(output))}
+    </span>
+  );
+}
+
+function ParameterCell({ tree, node }: { tree: DiffTree; node: number }) {
+  if (tree.type[node] === NodeType.OPERATOR) return <span role="gridcell" class="number" />;
+  const [t, s] = [
+    numericValue(tree, node, "teacher", "parameters"),
+    numericValue(tree, node, "student", "parameters"),
+  ];
+  const both = t > 0 && s > 0;
+  const text = both ? ratio(s, t) : shortNumber(Number.isNaN(t) || !t ? s || t || 0 : t);
+  const tip = [
+    Number.isNaN(t) ? "" : `T  ${exactNumber(t)} parameters`,
+    Number.isNaN(s) ? "" : `S  ${exactNumber(s)} parameters`,
+  ].filter(Boolean);
+  return (
+    <span role="gridcell" class={`number ${both && s === t ? "soft" : ""}`} data-tip={tip.join("\n")}>
+      {text === "0" ? "" : text}
+    </span>
+  );
+}
+
+/** Keys of a treegrid; true when the key meant something. */
+export function outlineKey(
+  event: KeyboardEvent,
+  state: DiffState,
+  rows: OutlineRow[],
+  position: number,
+  tree: DiffTree,
+): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  const go = (to: number) => {
+    const row = rows[Math.max(0, Math.min(rows.length - 1, to))];
+    if (row) state.select(row.node, false);
+    return true;
+  };
+  const node = rows[position]?.node ?? -1;
+  switch (event.key) {
+    case "ArrowDown":
+      return go(position + 1);
+    case "ArrowUp":
+      return go(position < 0 ? 0 : position - 1);
+    case "PageDown":
+      return go(position + 15);
+    case "PageUp":
+      return go(position - 15);
+    case "Home":
+      return go(0);
+    case "End":
+      return go(rows.length - 1);
+    case "ArrowRight":
+      if (node < 0) return go(0);
+      if (tree.isExpandable(node) && !state.open.value.has(node)) state.toggle(node);
+      else if (state.open.value.has(node)) go(position + 1);
+      return true;
+    case "ArrowLeft":
+      if (node < 0) return true;
+      if (state.open.value.has(node) && node > 0) state.toggle(node);
+      else if (tree.parent[node]! >= 0) state.select(tree.parent[node]!, false);
+      return true;
+    case "Enter":
+      if (node >= 0) state.toggle(node);
+      return true;
+    case " ":
+      if (node >= 0) state.mark(node);
+      return true;
+    default:
+      return false;
+  }
+}

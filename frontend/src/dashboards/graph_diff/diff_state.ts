@@ -1,0 +1,330 @@
+import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { buildSingleTree, buildTree } from "../../graph/build_tree";
+import type { Arrangement } from "../../graph/card";
+import { COLOURINGS, Painting } from "../../graph/colouring";
+import { cone } from "../../graph/cone";
+import type { DiffTree, SideName } from "../../graph/diff_tree";
+import { KindCounts } from "../../graph/kind_counts";
+import { ModelSide } from "../../graph/model_side";
+import { KeyIndex, nodeKey } from "../../graph/node_key";
+import { firstOpening } from "../../graph/opening";
+import { parseQuery } from "../../graph/search_query";
+import { announce } from "../../ui/announce";
+import { KINDS } from "../../ui/kinds";
+import { Resource } from "../../ui/resource";
+import type { Session } from "../../ui/session";
+import { palette } from "../../ui/tokens";
+import { type DecodedAlignment, fetchAlignment, type Intent } from "../../wire/comparison";
+import type { Address } from "../../wire/records";
+import { fetchStructure, type StructureTables } from "../../wire/structure";
+import { IntentHistory } from "./intent_history";
+
+/** Two models, their alignment (none for one model alone) and the tree that both make. */
+export interface Comparison {
+  tree: DiffTree;
+  alignment: DecodedAlignment | null;
+  keys: KeyIndex;
+  counts: KindCounts;
+}
+
+export type View = "both" | "outline" | "graph";
+
+/** Opened nodes are written into the address one by one up to this length. */
+const LONGEST_OPEN = 1500;
+
+/** All that the Graph diff shows, shared by outline, graph and inspector. */
+export class DiffState {
+  readonly comparison = new Resource<Comparison>();
+  readonly open = signal<ReadonlySet<number>>(new Set());
+  readonly selected = signal(-1);
+  readonly marked = signal(-1);
+  readonly hovered = signal(-1);
+  /** The node that was just opened or closed, and on which side: it stays where it is on the screen. */
+  anchor: { node: number; side: SideName } | null = null;
+  readonly view: Signal<string>;
+  readonly arrangement: Signal<string>;
+  readonly colouring: Signal<string>;
+  readonly kinds: Signal<string>;
+  readonly query: Signal<string>;
+  readonly cone = signal<"upstream" | "downstream" | "between" | null>(null);
+  readonly weighEdges = signal(false);
+  readonly layoutError = signal("");
+  readonly canUndo = signal(false);
+  readonly canRedo = signal(false);
+
+  readonly filter: ReadonlySignal<Set<number>>;
+  readonly faint: ReadonlySignal<Uint8Array | null>;
+  readonly matches: ReadonlySignal<{ nodes: number[]; set: Set<number>; error: string }>;
+  readonly painting: ReadonlySignal<Painting | null>;
+
+  private readonly openText: Signal<string>;
+  private readonly history = new IntentHistory();
+  private readonly structures = new Map<string, Promise<StructureTables>>();
+  private lastTree: DiffTree | null = null;
+
+  constructor(readonly session: Session) {
+    const { url } = session;
+    this.view = url.text("view", "both");
+    this.arrangement = url.text("arrange", "side by side");
+    this.colouring = url.text("colour", "kind");
+    this.kinds = url.text("kinds");
+    this.query = url.text("q");
+    this.openText = url.text("open");
+
+    this.filter = computed(() => {
+      const wanted = this.kinds.value.split(",");
+      return new Set<number>(KINDS.filter(({ id }) => wanted.includes(id)).map(({ kind }) => kind));
+    });
+    this.faint = computed(() => this.computeFaint());
+    this.matches = computed(() => {
+      const { value } = this.comparison;
+      const query = parseQuery(this.query.value);
+      const nodes: number[] = [];
+      if (value && this.query.value.trim() && !query.error) {
+        for (let node = 0; node < value.tree.count; node++)
+          if (query.matches(value.tree, node)) nodes.push(node);
+      }
+      return { nodes, set: new Set(nodes), error: query.error };
+    });
+    this.painting = computed(() => {
+      const { value } = this.comparison;
+      const colouring = COLOURINGS.find((name) => name === this.colouring.value) ?? "kind";
+      return value ? new Painting(value.tree, palette(session.dark.value), colouring) : null;
+    });
+
+    const request = computed(() => {
+      const { teacher, student, intent } = session;
+      return JSON.stringify([
+        teacher.value?.address,
+        student.value?.address,
+        student.value ? intent.value : null,
+      ]);
+    });
+    effect(() => {
+      const [teacher, student, intent] = JSON.parse(request.value) as [Address?, Address?, Intent?];
+      if (teacher) void this.load(teacher, student ?? null, intent ?? null);
+      else if (student) void this.load(student, null, null);
+    });
+    effect(() => {
+      const { value } = this.comparison;
+      if (value && value.tree !== this.lastTree) this.adopt(value);
+    });
+  }
+
+  get arrangementName(): Arrangement {
+    return this.arrangement.value === "merged" ? "merged" : "side by side";
+  }
+
+  reload(): void {
+    const { teacher, student, intent } = this.session;
+    if (teacher.value) void this.load(teacher.value.address, student.value?.address ?? null, intent.value);
+  }
+
+  /** Selects a node and opens what is around it. */
+  select(node: number, reveal = true): void {
+    const tree = this.comparison.value?.tree;
+    if (!tree) return;
+    batch(() => {
+      this.selected.value = node;
+      this.marked.value = -1;
+      if (node >= 0 && reveal) this.openAround(node);
+      this.session.at.value = node >= 0 ? nodeKey(tree, node) : "";
+    });
+  }
+
+  /** Marks a second node, to pair it with the selected one or to see the way between them. */
+  mark(node: number): void {
+    if (node === this.selected.value || this.selected.value < 0) this.select(node, false);
+    else this.marked.value = this.marked.value === node ? -1 : node;
+  }
+
+  toggle(node: number, side: SideName = "teacher"): void {
+    const tree = this.comparison.value?.tree;
+    if (!tree?.isExpandable(node)) return;
+    const next = new Set(this.open.value);
+    const opening = !next.delete(node);
+    if (opening) next.add(node);
+    this.setOpen(next, { node, side });
+    announce(opening ? "opened" : "closed");
+  }
+
+  setOpen(open: Set<number>, anchor: { node: number; side: SideName } | null = null): void {
+    this.anchor = anchor;
+    open.add(0);
+    this.open.value = open;
+    this.openText.value = this.describeOpen(open);
+  }
+
+  openAround(node: number): void {
+    const tree = this.comparison.value?.tree;
+    if (!tree) return;
+    const closed = [...tree.ancestors(node)].filter((ancestor) => !this.open.value.has(ancestor));
+    if (closed.length) this.setOpen(new Set([...this.open.value, ...closed]));
+  }
+
+  /** Opens everything below a node, or the whole model, down to what is useful to see. */
+  openAll(node = 0): void {
+    const tree = this.comparison.value?.tree;
+    if (!tree) return;
+    const next = new Set(this.open.value);
+    for (let at = node; at < tree.end[node]!; at++) if (tree.isExpandable(at)) next.add(at);
+    this.setOpen(next);
+  }
+
+  closeAll(): void {
+    const tree = this.comparison.value?.tree;
+    if (tree) this.setOpen(firstOpening(tree));
+  }
+
+  toggleKind(id: string): void {
+    const kinds = new Set(this.kinds.value.split(",").filter(Boolean));
+    if (!kinds.delete(id)) kinds.add(id);
+    this.kinds.value = [...kinds].join(",");
+  }
+
+  /** Goes to the next (or previous) result of the search. */
+  step(by: 1 | -1): void {
+    const { nodes } = this.matches.value;
+    if (!nodes.length) return;
+    const at = this.selected.value;
+    const next = by > 0 ? nodes.find((node) => node > at) : nodes.findLast((node) => node < at);
+    this.select(next ?? (by > 0 ? nodes[0]! : nodes.at(-1)!));
+  }
+
+  changeIntent(change: Partial<Intent>): void {
+    this.history.push(this.session.intent.value);
+    this.applyIntent({ ...this.session.intent.value, ...change });
+  }
+
+  undo(): void {
+    const intent = this.history.undo(this.session.intent.value);
+    if (intent) this.applyIntent(intent);
+  }
+
+  redo(): void {
+    const intent = this.history.redo(this.session.intent.value);
+    if (intent) this.applyIntent(intent);
+  }
+
+  failLayout(error: Error): void {
+    this.layoutError.value = error.message;
+  }
+
+  private applyIntent(intent: Intent): void {
+    this.session.setIntent(intent);
+    this.canUndo.value = this.history.canUndo;
+    this.canRedo.value = this.history.canRedo;
+  }
+
+  private async load(teacher: Address, student: Address | null, intent: Intent | null): Promise<void> {
+    await this.comparison.load(student ? "Comparing the two models" : "Reading the model", async (signal) => {
+      const [t, s, alignment] = await Promise.all([
+        this.structure(teacher),
+        student ? this.structure(student) : null,
+        student && intent ? fetchAlignment(teacher, student, intent, signal) : null,
+      ]);
+      const tree =
+        s && alignment
+          ? buildTree(new ModelSide(t), new ModelSide(s), alignment)
+          : buildSingleTree(new ModelSide(t));
+      return { tree, alignment, keys: new KeyIndex(tree), counts: new KindCounts(tree) };
+    });
+  }
+
+  /** A structure never changes under its hash, so each is fetched once. */
+  private structure(address: Address): Promise<StructureTables> {
+    const key = JSON.stringify(address);
+    let structure = this.structures.get(key);
+    if (!structure) {
+      structure = fetchStructure(address);
+      structure.catch(() => this.structures.delete(key));
+      if (this.structures.size > 8) this.structures.clear();
+      this.structures.set(key, structure);
+    }
+    return structure;
+  }
+
+  /** Carries what was open and selected over to a new tree: by name, for numbers mean nothing there. */
+  private adopt({ tree, keys }: Comparison): void {
+    const before = this.lastTree;
+    this.lastTree = tree;
+    batch(() => {
+      const open = before
+        ? new Set(
+            [...this.open.peek()].map((node) => keys.find(nodeKey(before, node))).filter((node) => node >= 0),
+          )
+        : this.readOpen(tree, keys);
+      if (before && open.size < 2) for (const node of firstOpening(tree)) open.add(node);
+      open.add(0);
+      this.anchor = null;
+      this.open.value = open;
+      this.marked.value = -1;
+      this.cone.value = null;
+      const at = this.session.at.peek();
+      this.selected.value = at ? keys.find(at) : -1;
+      if (this.selected.value > 0) this.openAround(this.selected.value);
+    });
+  }
+
+  private readOpen(tree: DiffTree, keys: KeyIndex): Set<number> {
+    const text = this.openText.peek();
+    if (!text) return firstOpening(tree);
+    if (text === "all") {
+      return new Set(
+        Array.from({ length: tree.count }, (_, node) => node).filter((node) => tree.isExpandable(node)),
+      );
+    }
+    return new Set(
+      text
+        .split(",")
+        .map((key) => keys.find(key))
+        .filter((node) => node >= 0),
+    );
+  }
+
+  private describeOpen(open: ReadonlySet<number>): string {
+    const tree = this.comparison.state.peek().value?.tree;
+    if (!tree) return "";
+    const initial = firstOpening(tree);
+    if (open.size === initial.size && [...initial].every((node) => open.has(node))) return "";
+    const text = [...open]
+      .filter((node) => node > 0)
+      .map((node) => nodeKey(tree, node))
+      .join(",");
+    return text.length <= LONGEST_OPEN ? text || "T:" : "";
+  }
+
+  /** Which nodes recede: those outside of the cone, or without the kinds that are filtered for. */
+  private computeFaint(): Uint8Array | null {
+    const { value } = this.comparison;
+    if (!value) return null;
+    const { tree, counts } = value;
+    const [selected, marked, direction] = [this.selected.value, this.marked.value, this.cone.value];
+    const filter = this.filter.value;
+    if (direction && selected > 0) {
+      const first = cone(tree, selected, direction === "upstream" ? "upstream" : "downstream");
+      const inside =
+        direction === "between" && marked > 0
+          ? between(tree, selected, marked)
+          : direction === "between"
+            ? null
+            : first;
+      if (inside) return inside.map((isIn) => 1 - isIn);
+    }
+    if (!filter.size) return null;
+    const faint = new Uint8Array(tree.count);
+    for (let node = 0; node < tree.count; node++) {
+      const own = filter.has(tree.kind[node]!);
+      faint[node] = own || [...filter].some((kind) => counts.count(node, kind) > 0) ? 0 : 1;
+    }
+    return faint;
+  }
+}
+
+/** Everything on a way from one node to the other, whichever comes first. */
+function between(tree: DiffTree, a: number, b: number): Uint8Array {
+  const [first, last] = [Math.min(a, b), Math.max(a, b)];
+  const down = cone(tree, first, "downstream");
+  const up = cone(tree, last, "upstream");
+  return down.map((isIn, node) => isIn & up[node]!);
+}

@@ -1,0 +1,150 @@
+import { trainable } from "../../graph/colouring";
+import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
+import type { ModelSide } from "../../graph/model_side";
+import { shapeText } from "../../ui/format";
+
+/** One line that compares the sides; a side is null when it has no such thing. */
+export interface FactLine {
+  name: string;
+  teacher: string | null;
+  student: string | null;
+  differs: boolean;
+}
+
+/** A quantity of both sides; NaN where unknown, null where the side has none. */
+export interface Quantity {
+  name: string;
+  unit: "count" | "bytes" | "ns";
+  teacher: number | null;
+  student: number | null;
+}
+
+/** Attributes of the modules or operators, the differing ones first. */
+export function attributeLines(tree: DiffTree, node: number): FactLine[] {
+  const of = (side: SideName) => {
+    const model = tree.side(side);
+    const row = tree[side][node]!;
+    if (!model || row < 0) return null;
+    return tree.type[node] === NodeType.OPERATOR ? model.operatorAttributes(row) : model.callAttributes(row);
+  };
+  return compareMaps(of("teacher"), of("student"));
+}
+
+/** Lines for two maps of names to values. */
+export function compareMaps(
+  teacher: ReadonlyMap<string, string> | null,
+  student: ReadonlyMap<string, string> | null,
+): FactLine[] {
+  const names = new Set([...(teacher?.keys() ?? []), ...(student?.keys() ?? [])]);
+  const lines = [...names].map((name) => {
+    const [t, s] = [teacher?.get(name) ?? null, student?.get(name) ?? null];
+    return { name, teacher: t, student: s, differs: teacher !== null && student !== null && t !== s };
+  });
+  return lines.sort((a, b) => Number(b.differs) - Number(a.differs));
+}
+
+/** Shapes and dtypes of what goes in and comes out. */
+export function tensorLines(tree: DiffTree, node: number, column: "inputs" | "outputs"): FactLine[] {
+  const of = (side: SideName) => {
+    const model = tree.side(side);
+    const row = tree[side][node]!;
+    return model && row >= 0 ? namedTensors(model, row, tree.type[node] === NodeType.OPERATOR, column) : null;
+  };
+  const [t, s] = [of("teacher"), of("student")];
+  const lines: FactLine[] = [];
+  for (let index = 0; index < Math.max(t?.length ?? 0, s?.length ?? 0); index++) {
+    const [a, b] = [t?.[index] ?? null, s?.[index] ?? null];
+    lines.push({
+      name: a?.name || b?.name || String(index),
+      teacher: a?.text ?? null,
+      student: b?.text ?? null,
+      differs: a !== null && b !== null && a.text !== b.text,
+    });
+  }
+  return lines;
+}
+
+function namedTensors(
+  model: ModelSide,
+  row: number,
+  isOperator: boolean,
+  column: "inputs" | "outputs",
+): { name: string; text: string }[] {
+  const table = isOperator ? model.tables.operators : model.tables.calls;
+  const names = isOperator ? [] : table.texts(column === "inputs" ? "input_names" : "output_names", row);
+  const tensorNames = model.tables.tensors;
+  return Array.from(table.row(column, row), (tensor, index) => ({
+    name: names[index] || (isOperator ? tensorNames.text("name", tensor).split(".").at(-1)! : ""),
+    text: `${shapeText(model.shape(tensor))} ${model.dtype(tensor)}`,
+  }));
+}
+
+export function quantities(tree: DiffTree, node: number): Quantity[] {
+  const of = (get: (model: ModelSide, row: number) => number) => {
+    const side = (name: SideName) => {
+      const model = tree.side(name);
+      const row = tree[name][node]!;
+      return model && row >= 0 ? get(model, row) : null;
+    };
+    return { teacher: side("teacher"), student: side("student") };
+  };
+  if (tree.type[node] === NodeType.OPERATOR) {
+    return [
+      { name: "MACs", unit: "count", ...of((model, row) => model.operatorValue("macs", row)) },
+      {
+        name: "activation",
+        unit: "bytes",
+        ...of((model, row) => model.operatorValue("activation_bytes", row)),
+      },
+    ];
+  }
+  const list: Quantity[] = [
+    { name: "parameters", unit: "count", ...of((model, row) => model.callParameters(row)) },
+    { name: "MACs", unit: "count", ...of((model, row) => model.callSum("macs", row)) },
+    { name: "activation", unit: "bytes", ...of((model, row) => model.callSum("activation_bytes", row)) },
+    { name: "time", unit: "ns", ...of((model, row) => model.tables.calls.number("duration_ns")[row]!) },
+  ];
+  return list.filter(
+    ({ name, teacher, student }) => name !== "time" || !(isUnknown(teacher) && isUnknown(student)),
+  );
+}
+
+function isUnknown(value: number | null): boolean {
+  return value === null || Number.isNaN(value);
+}
+
+/** Flags of a module call, in words. */
+export function flagLines(tree: DiffTree, node: number): FactLine[] {
+  if (tree.type[node] === NodeType.OPERATOR) return [];
+  const of = (get: (model: ModelSide, row: number) => string): Omit<FactLine, "name"> => {
+    const side = (name: SideName) => {
+      const model = tree.side(name);
+      const row = tree[name][node]!;
+      return model && row >= 0 ? get(model, row) : null;
+    };
+    const [teacher, student] = [side("teacher"), side("student")];
+    return { teacher, student, differs: teacher !== null && student !== null && teacher !== student };
+  };
+  const flag = (column: string) => (model: ModelSide, row: number) =>
+    model.tables.calls.number(column)[row] ? "yes" : "no";
+  return [
+    {
+      name: "mode",
+      ...of((model, row) =>
+        model.tables.modules.number("training")[model.callModule[row]!] ? "training" : "evaluation",
+      ),
+    },
+    { name: "parameters are", ...of((model, row) => trainable(model, row) || "–") },
+    {
+      name: "calls of the module",
+      ...of((model, row) => String(model.tables.modules.number("calls")[model.callModule[row]!])),
+    },
+    { name: "raised", ...of(flag("raised")) },
+    { name: "output changed after return", ...of(flag("modified_after_return")) },
+  ].filter(({ name, teacher, student }) => {
+    if (name === "calls of the module") return teacher !== "1" || (student !== null && student !== "1");
+    return (
+      !["raised", "output changed after return"].includes(name) || teacher === "yes" || student === "yes"
+    );
+  });
+}

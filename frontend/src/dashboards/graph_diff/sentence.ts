@@ -1,0 +1,31 @@
+import type { Totals } from "../../gen/tb_plugin_structure/v1/structure_pb";
+import { ratio, shortBytes, shortNumber } from "../../ui/format";
+import type { Comparison } from "./diff_state";
+
+/** The answer of the tab in one sentence. */
+export function sentenceOf({ tree, alignment }: Comparison): string {
+  const { teacher } = tree.sides;
+  const { header } = teacher.tables;
+  if (!alignment) {
+    const totals = header.totals!;
+    const error = header.error
+      ? ` The forward pass raised ${header.error.type}: ${header.error.message}`
+      : "";
+    return `${header.model} is a ${header.modelClass} with ${totals.modules} modules and ${totals.operators} operators: ${sizeOf(totals)}.${error}`;
+  }
+  const { summary, teacherTotals, studentTotals } = alignment.message;
+  if (/×/.test(summary) || !teacherTotals || !studentTotals) return summary;
+  const ratios = [
+    [ratio(Number(studentTotals.parameters), Number(teacherTotals.parameters)), "parameters"],
+    [ratio(studentTotals.macs, teacherTotals.macs), "MACs"],
+    [ratio(Number(studentTotals.activationBytes), Number(teacherTotals.activationBytes)), "activations"],
+  ].filter(([value]) => value);
+  return `${summary} ${ratios.map(([value, name]) => `${value} ${name}`).join(" · ")}`;
+}
+
+function sizeOf(totals: Totals): string {
+  const parts = [`${shortNumber(Number(totals.parameters))} parameters`];
+  if (totals.macs > 0) parts.push(`${shortNumber(totals.macs)} MACs`);
+  parts.push(`${shortBytes(Number(totals.activationBytes))} of activations`);
+  return parts.join(", ");
+}

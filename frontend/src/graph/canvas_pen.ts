@@ -1,0 +1,84 @@
+import { arrowHead, type PathStyle, type Pen, type RectStyle, type WriteStyle } from "./pen";
+import { FONTS, textWidth } from "./text_width";
+
+const SOLID: readonly number[] = [];
+
+/** Draws onto a canvas whose transformation is already that of the camera. */
+export class CanvasPen implements Pen {
+  constructor(private readonly context: CanvasRenderingContext2D) {}
+
+  rect(x: number, y: number, width: number, height: number, style: RectStyle): void {
+    const { context } = this;
+    context.globalAlpha = style.alpha ?? 1;
+    context.beginPath();
+    if (style.radius) context.roundRect(x, y, width, height, Math.min(style.radius, width / 2, height / 2));
+    else context.rect(x, y, width, height);
+    if (style.fill) {
+      context.fillStyle = style.fill;
+      context.fill();
+    }
+    if (style.stroke) {
+      context.strokeStyle = style.stroke;
+      context.lineWidth = style.lineWidth ?? 1;
+      context.setLineDash((style.dash ?? SOLID) as number[]);
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+  }
+
+  path(points: ArrayLike<number>, style: PathStyle): void {
+    const n = points.length;
+    if (n < 4) return;
+    const { context } = this;
+    context.globalAlpha = style.alpha ?? 1;
+    context.beginPath();
+    context.moveTo(points[0]!, points[1]!);
+    for (let at = 2; at < n - 2; at += 2) {
+      const [x, y] = [points[at]!, points[at + 1]!];
+      context.quadraticCurveTo(x, y, (x + points[at + 2]!) / 2, (y + points[at + 3]!) / 2);
+    }
+    context.lineTo(points[n - 2]!, points[n - 1]!);
+    context.strokeStyle = style.stroke;
+    context.lineWidth = style.lineWidth;
+    context.setLineDash((style.dash ?? SOLID) as number[]);
+    context.stroke();
+    if (style.arrow) this.polygon(arrowHead(points, style.lineWidth), style.stroke, style.alpha);
+    context.globalAlpha = 1;
+  }
+
+  polygon(points: ArrayLike<number>, fill: string, alpha = 1): void {
+    const { context } = this;
+    context.globalAlpha = alpha;
+    context.beginPath();
+    for (let at = 0; at < points.length; at += 2) context.lineTo(points[at]!, points[at + 1]!);
+    context.fillStyle = fill;
+    context.fill();
+    context.globalAlpha = 1;
+  }
+
+  text(text: string, x: number, y: number, style: WriteStyle): void {
+    if (!text) return;
+    const { context } = this;
+    const scale = style.scale ?? 1;
+    const align = style.align ?? "left";
+    if (style.backing) {
+      const width = textWidth(text, style.style) * scale + 6;
+      const left = align === "center" ? x - width / 2 : align === "right" ? x - width + 3 : x - 3;
+      this.rect(left, y - 7 * scale, width, 14 * scale, {
+        fill: style.backing,
+        alpha: (style.alpha ?? 1) * 0.9,
+      });
+    }
+    context.globalAlpha = style.alpha ?? 1;
+    context.font = scale === 1 ? FONTS[style.style] : scaled(FONTS[style.style], scale);
+    context.textAlign = align;
+    context.textBaseline = "middle";
+    context.fillStyle = style.fill;
+    context.fillText(text, x, y + 0.5 * scale);
+    context.globalAlpha = 1;
+  }
+}
+
+function scaled(font: string, scale: number): string {
+  return font.replace(/([\d.]+)px/, (_, size) => `${(Number(size) * scale).toFixed(1)}px`);
+}

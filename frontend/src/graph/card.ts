@@ -1,0 +1,113 @@
+import { shapeText } from "../ui/format";
+import { type DiffTree, NodeType, type SideName } from "./diff_tree";
+import type { ModelSide } from "./model_side";
+import { textWidth } from "./text_width";
+
+/** How the two sides are drawn: beside each other, or as one graph. */
+export type Arrangement = "side by side" | "merged";
+
+/** What a closed node says about one side. */
+export interface CardText {
+  title: string;
+  /** Class of a module; "" for operators. */
+  subtitle: string;
+}
+
+export const CARD_HEIGHT = 42;
+export const OPERATOR_HEIGHT = 24;
+export const HEADER_HEIGHT = 28;
+const NARROWEST = 84;
+/** Widths are multiples of this, so that blocks whose names differ by a digit share a layout. */
+const WIDTH_STEP = 12;
+const WIDEST = 300;
+const GLYPH = 26;
+
+/** The name of a node, without what its parent already says: "attention.self" within "layer.0.attention" is "self". */
+export function nodeName(tree: DiffTree, node: number, side: SideName): string {
+  const model = tree.side(side);
+  const row = tree[side][node]!;
+  if (!model || row < 0) return "";
+  if (tree.type[node] === NodeType.OPERATOR) return model.operatorName(row);
+  if (tree.type[node] === NodeType.FOLD) {
+    const name = localPath(tree, node + 1, side, model, row);
+    return name.replace(/\.?\d+(?=\.|$)/, "") || model.callClass(row);
+  }
+  const ordinal = model.tables.calls.number("ordinal")[row]!;
+  const name = localPath(tree, node, side, model, row) || model.callClass(row);
+  return ordinal ? `${name} (call ${ordinal + 1})` : name;
+}
+
+function localPath(tree: DiffTree, node: number, side: SideName, model: ModelSide, call: number): string {
+  const path = model.callPath(call);
+  for (const ancestor of tree.ancestors(node)) {
+    const row = tree[side][ancestor]!;
+    if (row < 0 || tree.type[ancestor] !== NodeType.CALL) continue;
+    const above = model.callPath(row);
+    if (above && path.startsWith(`${above}.`)) return path.slice(above.length + 1);
+    if (!above || path !== above) return path;
+  }
+  return path;
+}
+
+/** How many blocks of a side a fold holds. */
+export function foldCount(tree: DiffTree, node: number, side: SideName): number {
+  const rows = new Set<number>();
+  for (const child of tree.children(node)) if (tree.hasSide(child, side)) rows.add(tree[side][child]!);
+  return rows.size;
+}
+
+export function cardText(tree: DiffTree, node: number, side: SideName): CardText {
+  const model = tree.side(side);
+  const row = tree[side][node]!;
+  if (!model || row < 0) return { title: "", subtitle: "" };
+  const title = nodeName(tree, node, side);
+  if (tree.type[node] === NodeType.OPERATOR) return { title, subtitle: "" };
+  if (tree.type[node] === NodeType.FOLD) {
+    return { title: `${title} ×${foldCount(tree, node, side)}`, subtitle: model.callClass(row) };
+  }
+  return { title, subtitle: model.callClass(row) };
+}
+
+/** What a node says in the merged drawing: both sides where they differ. */
+export function mergedText(tree: DiffTree, node: number): CardText {
+  const t = cardText(tree, node, "teacher");
+  const s = cardText(tree, node, "student");
+  const join = (a: string, b: string) => (!b || a === b ? a : a ? `${a} ↔ ${b}` : b);
+  return { title: join(t.title, s.title), subtitle: join(t.subtitle, s.subtitle) };
+}
+
+export function cardSize(
+  tree: DiffTree,
+  node: number,
+  arrangement: Arrangement,
+): { width: number; height: number } {
+  const texts =
+    arrangement === "merged"
+      ? [mergedText(tree, node)]
+      : [cardText(tree, node, "teacher"), cardText(tree, node, "student")];
+  let widest = NARROWEST;
+  for (const { title, subtitle } of texts) {
+    widest = Math.max(
+      widest,
+      textWidth(title, "title") + GLYPH + 14,
+      textWidth(subtitle, "body") + GLYPH + 14,
+    );
+  }
+  const width = Math.min(WIDEST, Math.ceil(widest / WIDTH_STEP) * WIDTH_STEP);
+  return { width, height: tree.type[node] === NodeType.OPERATOR ? OPERATOR_HEIGHT : CARD_HEIGHT };
+}
+
+/** The label of an edge on one side: the shape of what flows, and how many values. */
+export function edgeLabel(model: ModelSide | null, tensor: number, count: number): string {
+  if (!model || tensor < 0) return "";
+  return shapeText(model.shape(tensor)) + (count > 1 ? `  +${count - 1}` : "");
+}
+
+export function mergedEdgeLabel(
+  tree: DiffTree,
+  edge: { teacherTensor: number; studentTensor: number; count: number },
+): string {
+  const t = edgeLabel(tree.sides.teacher, edge.teacherTensor, edge.count);
+  const s = edgeLabel(tree.sides.student, edge.studentTensor, edge.count);
+  return !s || s === t ? t : t ? `${t} ↔ ${s}` : s;
+}

@@ -1,0 +1,174 @@
+import { kindStyle } from "../ui/kinds";
+import type { Palette, Tone } from "../ui/tokens";
+import { type DiffTree, NodeType, type SideName } from "./diff_tree";
+import type { ModelSide } from "./model_side";
+
+/** How a node is painted. */
+export interface NodeColour extends Tone {
+  glyph: string;
+  /** Low confidence: dashed outline. */
+  doubtful: boolean;
+}
+
+export const COLOURINGS = [
+  "kind",
+  "parameters",
+  "MACs",
+  "activation memory",
+  "time",
+  "trainable",
+  "training mode",
+  "dtype",
+  "device",
+] as const;
+export type Colouring = (typeof COLOURINGS)[number];
+
+export interface LegendItem {
+  label: string;
+  colour: string;
+}
+
+/** Confidence below which an outline is dashed. */
+export const DOUBTFUL = 0.6;
+
+/** Viridis at five points; sequential values are coloured on the square root, so that small ones still show. */
+const SEQUENTIAL = ["#440154", "#3b528b", "#21918c", "#5ec962", "#fde725"];
+
+/** Paints nodes by one property, for one tree and palette. */
+export class Painting {
+  private readonly largest: number;
+  private readonly categories = new Map<string, number>();
+
+  constructor(
+    private readonly tree: DiffTree,
+    private readonly palette: Palette,
+    readonly colouring: Colouring,
+  ) {
+    this.largest = isNumeric(colouring)
+      ? Math.max(
+          1,
+          ...(["teacher", "student"] as const).flatMap((side) =>
+            Array.from(tree.children(0), (child) => numericValue(tree, child, side, colouring) || 0),
+          ),
+        )
+      : 1;
+  }
+
+  colour(node: number, side: SideName): NodeColour {
+    const { tree, palette, colouring } = this;
+    const doubtful = tree.confidence[node]! < DOUBTFUL;
+    const style = kindStyle(tree.kindOf(node));
+    if (colouring === "kind") return { ...palette.tones[style.tone], glyph: style.glyph, doubtful };
+    const plain = { ...palette.tones.grey, glyph: style.glyph, doubtful };
+    if (isNumeric(colouring)) {
+      const value = numericValue(tree, node, side, colouring);
+      if (Number.isNaN(value)) return plain;
+      const colour = sequential(Math.sqrt(Math.min(1, value / this.largest)));
+      return { ...plain, line: colour, fill: `${colour}38`, ink: palette.text };
+    }
+    const text = categoryOf(tree, node, side, colouring);
+    if (!text) return plain;
+    const tone = this.tone(text);
+    return { ...tone, glyph: style.glyph, doubtful };
+  }
+
+  legend(): LegendItem[] {
+    if (this.colouring === "kind") return [];
+    if (isNumeric(this.colouring)) {
+      return [0, 0.25, 0.5, 0.75, 1].map((at) => ({
+        label: at === 0 ? "0" : at === 1 ? "most" : "",
+        colour: sequential(at),
+      }));
+    }
+    return [...this.categories.keys()].map((label) => ({ label, colour: this.tone(label).line }));
+  }
+
+  private tone(category: string): Tone {
+    let index = this.categories.get(category);
+    if (index === undefined) {
+      index = this.categories.size;
+      this.categories.set(category, index);
+    }
+    const order = ["blue", "amber", "green", "purple", "sky", "vermillion", "grey"] as const;
+    return this.palette.tones[order[index % order.length]!];
+  }
+}
+
+function isNumeric(colouring: Colouring): boolean {
+  return ["parameters", "MACs", "activation memory", "time"].includes(colouring);
+}
+
+/** A quantity of a node on one side; NaN when it has none. */
+export function numericValue(tree: DiffTree, node: number, side: SideName, colouring: Colouring): number {
+  const model = tree.side(side);
+  if (!model || !tree.hasSide(node, side)) return Number.NaN;
+  if (tree.type[node] === NodeType.FOLD) {
+    let sum = 0;
+    for (const child of tree.children(node)) sum += numericValue(tree, child, side, colouring) || 0;
+    return sum;
+  }
+  const row = tree[side][node]!;
+  if (tree.type[node] === NodeType.OPERATOR) {
+    if (colouring === "MACs") return model.operatorValue("macs", row);
+    return colouring === "activation memory" ? model.operatorValue("activation_bytes", row) : Number.NaN;
+  }
+  switch (colouring) {
+    case "parameters":
+      return model.callParameters(row);
+    case "MACs":
+      return model.callSum("macs", row);
+    case "activation memory":
+      return model.callSum("activation_bytes", row);
+    default:
+      return model.tables.calls.number("duration_ns")[row]!;
+  }
+}
+
+function categoryOf(tree: DiffTree, node: number, side: SideName, colouring: Colouring): string {
+  const model = tree.side(side);
+  if (!model || !tree.hasSide(node, side)) return "";
+  const isOperator = tree.type[node] === NodeType.OPERATOR;
+  const row = tree[side][node]!;
+  const output = model.mainOutput(row, isOperator);
+  if (colouring === "dtype") return output < 0 ? "" : model.dtype(output);
+  if (colouring === "device") return output < 0 ? "" : model.device(output);
+  if (isOperator) return "";
+  if (colouring === "training mode") {
+    return model.tables.modules.number("training")[model.callModule[row]!] ? "training" : "evaluation";
+  }
+  return trainable(model, row);
+}
+
+/** Whether a module's own and inner parameters are trained: "trained", "frozen", "partly", or "" without any. */
+export function trainable(model: ModelSide, call: number): string {
+  const { modules, parameters } = model.tables;
+  const requiresGrad = parameters.number("requires_grad");
+  const isBuffer = parameters.number("is_buffer");
+  let [trained, frozen] = [false, false];
+  const open = [model.callModule[call]!];
+  for (let module = open.pop(); module !== undefined; module = open.pop()) {
+    for (const parameter of modules.row("parameters", module)) {
+      if (isBuffer[parameter]) continue;
+      if (requiresGrad[parameter]) trained = true;
+      else frozen = true;
+    }
+    if (trained && frozen) return "partly";
+    open.push(...model.moduleChildren[module]!);
+  }
+  return trained ? "trained" : frozen ? "frozen" : "";
+}
+
+export function sequential(t: number): string {
+  const at = Math.max(0, Math.min(1, t)) * (SEQUENTIAL.length - 1);
+  const low = Math.min(SEQUENTIAL.length - 2, Math.floor(at));
+  const [a, b] = [channels(SEQUENTIAL[low]!), channels(SEQUENTIAL[low + 1]!)];
+  return `#${a.map((value, index) => hex(value + (b[index]! - value) * (at - low))).join("")}`;
+}
+
+function channels(colour: string): number[] {
+  return [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+}
+
+function hex(value: number): string {
+  return Math.round(value).toString(16).padStart(2, "0");
+}

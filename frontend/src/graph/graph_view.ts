@@ -1,0 +1,260 @@
+import { MOTION_MS } from "../ui/tokens";
+import { Camera, type Rect } from "./camera";
+import { CanvasPen } from "./canvas_pen";
+import { HEADER_HEIGHT } from "./card";
+import type { SideName } from "./diff_tree";
+import { type EdgeHit, hitEdge } from "./edge_hit";
+import { Minimap } from "./minimap";
+import { type Look, paint } from "./painter";
+import { listenToPointer } from "./pointer_input";
+import type { Place, Scene } from "./scene";
+
+export interface GraphEvents {
+  select(place: Place | null, additive: boolean): void;
+  toggle(node: number): void;
+  hover(node: number): void;
+  /** What the pointer rests on, for a hint; null: nothing. The position is in the page. */
+  hint(what: { place: Place } | { edge: EdgeHit } | null, x: number, y: number): void;
+}
+
+/** The graph on a canvas. It is told what to show and tells what was done to it. */
+export class GraphView {
+  readonly canvas = document.createElement("canvas");
+  private readonly camera = new Camera();
+  private readonly minimap: Minimap;
+  private readonly observer: ResizeObserver;
+  private scene: Scene | null = null;
+  private look: Look | null = null;
+  private previous: Scene | null = null;
+  private transition: {
+    start: number;
+    anchor: { from: Rect; to: Rect; pixelX: number; pixelY: number } | null;
+  } | null = null;
+  private frame = 0;
+  private minimapDirty = true;
+  private fitted = false;
+
+  constructor(
+    container: HTMLElement,
+    private readonly events: GraphEvents,
+  ) {
+    this.canvas.tabIndex = 0;
+    this.canvas.className = "graph";
+    this.canvas.setAttribute("role", "img");
+    this.minimap = new Minimap((x, y) => {
+      this.camera.x = x - this.camera.width / this.camera.scale / 2;
+      this.camera.y = y - this.camera.height / this.camera.scale / 2;
+      this.invalidate();
+    });
+    container.append(this.canvas, this.minimap.canvas);
+    listenToPointer(this.canvas, this.camera, {
+      moved: () => {
+        this.events.hint(null, 0, 0);
+        this.invalidate();
+      },
+      click: (x, y, event) => this.click(x, y, event),
+      doubleClick: (x, y) => {
+        const place = this.at(x, y);
+        if (place) this.events.toggle(place.node);
+      },
+      hover: (x, y) => this.hover(x, y),
+      leave: () => {
+        this.events.hover(-1);
+        this.events.hint(null, 0, 0);
+      },
+    });
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(container);
+  }
+
+  /** Shows another state. `anchor` keeps its place on the screen while the rest makes room. */
+  setScene(scene: Scene, anchor: Place | null = null): void {
+    const before = this.scene;
+    this.scene = scene;
+    this.minimapDirty = true;
+    this.canvas.setAttribute(
+      "aria-label",
+      "Graph of the models. The outline beside it holds the same as a tree.",
+    );
+    if (!before || before.tree !== scene.tree || before.arrangement !== scene.arrangement) {
+      this.transition = null;
+      this.previous = null;
+      this.fitted = false;
+      this.fit();
+      return;
+    }
+    const from = anchor && before.rect(before.shown(anchor.node), anchor.side);
+    const to = anchor && scene.rect(scene.shown(anchor.node), anchor.side);
+    const { camera } = this;
+    const visible = from && overlaps(from, camera.view());
+    const motion = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : MOTION_MS;
+    this.previous = before;
+    this.transition = {
+      start: performance.now() - (motion ? 0 : 1e6),
+      anchor:
+        from && to && visible
+          ? {
+              from,
+              to,
+              pixelX: (from.x - camera.x) * camera.scale,
+              pixelY: (from.y - camera.y) * camera.scale,
+            }
+          : null,
+    };
+    this.invalidate();
+  }
+
+  setLook(look: Look): void {
+    const repaint = this.look?.palette !== look.palette || this.look?.colour !== look.colour;
+    this.look = look;
+    this.minimapDirty ||= repaint || this.look.isFaint !== look.isFaint;
+    this.invalidate();
+  }
+
+  fit(): void {
+    if (!this.scene || this.camera.width < 10 || this.camera.height < 10) return;
+    this.camera.fit(this.scene.bounds());
+    this.fitted = true;
+    this.invalidate();
+  }
+
+  zoomTo(node: number, side: SideName): void {
+    const rect = this.scene?.rect(this.scene.shown(node), side);
+    if (!rect) return;
+    const partner = this.scene!.rect(this.scene!.shown(node), side === "teacher" ? "student" : "teacher");
+    this.camera.fit(partner ? union(rect, partner) : rect, 48, 1.5);
+    this.invalidate();
+  }
+
+  /** Brings a node into view, moving as little as possible. */
+  reveal(node: number, side: SideName): void {
+    const rect = this.scene?.rect(this.scene.shown(node), side);
+    if (!rect) return;
+    const isOpen = this.scene!.isOpen(node);
+    this.camera.reveal(isOpen ? { ...rect, height: Math.min(rect.height, HEADER_HEIGHT * 3) } : rect);
+    this.invalidate();
+  }
+
+  zoomBy(factor: number): void {
+    this.camera.zoom(factor, this.camera.width / 2, this.camera.height / 2);
+    this.invalidate();
+  }
+
+  panBy(x: number, y: number): void {
+    this.camera.pan(x, y);
+    this.invalidate();
+  }
+
+  dispose(): void {
+    this.observer.disconnect();
+    cancelAnimationFrame(this.frame);
+    this.canvas.remove();
+    this.minimap.canvas.remove();
+  }
+
+  invalidate(): void {
+    if (!this.frame) this.frame = requestAnimationFrame(() => this.draw());
+  }
+
+  private draw(): void {
+    this.frame = 0;
+    const { scene, look, camera, canvas } = this;
+    if (!scene || !look || camera.width < 10 || camera.height < 10) return;
+    let progress = 1;
+    if (this.transition) {
+      const t = Math.min(1, (performance.now() - this.transition.start) / MOTION_MS);
+      progress = 1 - (1 - t) ** 3;
+      const { anchor } = this.transition;
+      if (anchor) {
+        const at = (a: number, b: number) => a + (b - a) * progress;
+        camera.x = at(anchor.from.x, anchor.to.x) - anchor.pixelX / camera.scale;
+        camera.y = at(anchor.from.y, anchor.to.y) - anchor.pixelY / camera.scale;
+      }
+      if (t >= 1) {
+        this.transition = null;
+        this.previous = null;
+      } else this.invalidate();
+    }
+    const context = canvas.getContext("2d")!;
+    const ratio = window.devicePixelRatio || 1;
+    const scale = camera.scale * ratio;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = look.palette.page;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.setTransform(scale, 0, 0, scale, -camera.x * scale, -camera.y * scale);
+    paint(new CanvasPen(context), scene, look, camera.view(), camera.scale, this.previous, progress);
+    if (this.minimapDirty && progress >= 1) {
+      this.minimap.render(scene, look);
+      this.minimapDirty = false;
+    }
+    this.minimap.showView(camera.view(), scene.bounds(), look.palette);
+  }
+
+  private resize(): void {
+    const box = this.canvas.parentElement!.getBoundingClientRect();
+    if (box.width < 10 || box.height < 10) return; // hidden tab
+    const ratio = window.devicePixelRatio || 1;
+    const { camera } = this;
+    // What is in the middle stays in the middle.
+    camera.x += (camera.width - box.width) / 2 / camera.scale;
+    camera.width = box.width;
+    camera.height = box.height;
+    this.canvas.width = Math.round(box.width * ratio);
+    this.canvas.height = Math.round(box.height * ratio);
+    if (!this.fitted) this.fit();
+    cancelAnimationFrame(this.frame);
+    this.draw();
+  }
+
+  private at(pixelX: number, pixelY: number): Place | null {
+    return this.scene?.hit(...this.camera.toWorld(pixelX, pixelY)) ?? null;
+  }
+
+  private click(x: number, y: number, event: PointerEvent): void {
+    this.canvas.focus({ preventScroll: true });
+    const place = this.at(x, y);
+    if (place && this.scene && this.onChevron(place, x, y)) {
+      this.events.toggle(place.node);
+      return;
+    }
+    this.events.select(place, event.ctrlKey || event.metaKey || event.shiftKey);
+  }
+
+  private onChevron({ node, side }: Place, pixelX: number, pixelY: number): boolean {
+    const scene = this.scene!;
+    if (!scene.tree.isExpandable(node)) return false;
+    const rect = scene.rect(node, side);
+    if (!rect) return false;
+    const [x, y] = this.camera.toWorld(pixelX, pixelY);
+    if (scene.isOpen(node)) return x < rect.x + 24 && y < rect.y + HEADER_HEIGHT;
+    return x > rect.x + rect.width - 24;
+  }
+
+  private hover(x: number, y: number): void {
+    const place = this.at(x, y);
+    this.events.hover(place?.node ?? -1);
+    const box = this.canvas.getBoundingClientRect();
+    this.canvas.style.cursor = place ? "pointer" : "grab";
+    const [worldX, worldY] = this.camera.toWorld(x, y);
+    const scene = this.scene;
+    const closed = place && !scene?.isOpen(place.node);
+    const edge = scene && !closed ? hitEdge(scene, worldX, worldY, 5 / this.camera.scale) : null;
+    if (closed) this.events.hint({ place }, box.left + x, box.top + y);
+    else this.events.hint(edge && { edge }, box.left + x, box.top + y);
+  }
+}
+
+function overlaps(a: Rect, b: Rect): boolean {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+function union(a: Rect, b: Rect): Rect {
+  const x = Math.min(a.x, b.x);
+  const y = Math.min(a.y, b.y);
+  return {
+    x,
+    y,
+    width: Math.max(a.x + a.width, b.x + b.width) - x,
+    height: Math.max(a.y + a.height, b.y + b.height) - y,
+  };
+}

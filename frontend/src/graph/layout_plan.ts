@@ -1,0 +1,129 @@
+import { type Arrangement, cardSize, edgeLabel, HEADER_HEIGHT, mergedEdgeLabel } from "./card";
+import type { DiffTree } from "./diff_tree";
+import { buildLevel, type Level, type Port } from "./level";
+import type { LevelLayout, LevelSpec } from "./level_layout";
+import { portName } from "./port_name";
+import { textWidth } from "./text_width";
+
+/** Edge labels are left out of levels with more edges than this: nobody could read them. */
+const MOST_LABELS = 600;
+const PORT_HEIGHT = 22;
+
+/**
+ * Turns "these nodes are open" into levels to lay out. Equal levels (the blocks of a stack) get one spec, so
+ * each is laid out once, however often it is shown; what was laid out before is kept.
+ */
+export class LayoutPlan {
+  readonly layouts = new Map<number, LevelLayout>();
+  private readonly levels = new Map<number, Level>();
+  private readonly ids = new Map<string, number>();
+  private readonly specs = new Map<number, LevelSpec>();
+
+  constructor(
+    readonly tree: DiffTree,
+    readonly arrangement: Arrangement,
+  ) {}
+
+  level(node: number): Level {
+    let level = this.levels.get(node);
+    if (!level) {
+      level = buildLevel(this.tree, node);
+      this.levels.set(node, level);
+    }
+    return level;
+  }
+
+  /** For each open node that is reachable from the root, the number of its spec. */
+  specsOf(isOpen: (node: number) => boolean): Map<number, number> {
+    const found = new Map<number, number>();
+    const visit = (node: number): number => {
+      const level = this.level(node);
+      const nested = Int32Array.from(level.children, (child) =>
+        isOpen(child) && this.tree.isExpandable(child) ? visit(child) : -1,
+      );
+      const id = this.intern(level, nested);
+      found.set(node, id);
+      return id;
+    };
+    visit(0);
+    return found;
+  }
+
+  /** Specs that are not laid out yet, inner ones first. */
+  missing(ids: Iterable<number>): LevelSpec[] {
+    const specs: LevelSpec[] = [];
+    for (const id of ids) if (!this.layouts.has(id)) specs.push(this.specs.get(id)!);
+    return [...new Set(specs)].sort((a, b) => a.id - b.id);
+  }
+
+  private intern(level: Level, nested: Int32Array): number {
+    const { tree, arrangement } = this;
+    const isRoot = level.node === 0;
+    const sizes = Array.from(level.children, (child) => cardSize(tree, child, arrangement));
+    const hasLabels = level.edges.length <= MOST_LABELS;
+    const ports = [...level.inPorts, ...level.outPorts];
+    const widths = Float32Array.from(sizes, ({ width }) => width);
+    const heights = Float32Array.from(sizes, ({ height }) => height);
+    const from = Int32Array.from(level.edges, (edge) => edge.from);
+    const to = Int32Array.from(level.edges, (edge) => edge.to);
+    const labelWidths = Float32Array.from(level.edges, (edge) =>
+      hasLabels ? labelWidth(tree, edge, arrangement) : 0,
+    );
+    const portWidths = Float32Array.from(ports, (port, index) =>
+      isRoot ? this.pillWidth(port, index >= level.inPorts.length) : 0,
+    );
+    const key = [
+      widths,
+      heights,
+      nested,
+      from,
+      to,
+      labelWidths,
+      portWidths,
+      [level.inPorts.length, isRoot],
+    ].join("|");
+    const known = this.ids.get(key);
+    if (known !== undefined) return known;
+    // Inner specs were interned first, so a larger number never nests within a smaller one.
+    const id = this.ids.size;
+    this.ids.set(key, id);
+    this.specs.set(id, {
+      id,
+      widths,
+      heights,
+      nested,
+      inPorts: level.inPorts.length,
+      outPorts: level.outPorts.length,
+      portWidths,
+      portHeight: isRoot ? PORT_HEIGHT : 0,
+      from,
+      to,
+      labelWidths,
+      headerHeight: isRoot ? 0 : HEADER_HEIGHT,
+    });
+    return id;
+  }
+
+  private pillWidth(port: Port, isOutput: boolean): number {
+    const widths = (["teacher", "student"] as const).map((side) =>
+      textWidth(portName(this.tree, port, side, isOutput), "body"),
+    );
+    return Math.ceil((Math.max(...widths) + 24) / 8) * 8;
+  }
+}
+
+function labelWidth(
+  tree: DiffTree,
+  edge: { teacherTensor: number; studentTensor: number; count: number },
+  arrangement: Arrangement,
+): number {
+  const texts =
+    arrangement === "merged"
+      ? [mergedEdgeLabel(tree, edge)]
+      : [
+          edgeLabel(tree.sides.teacher, edge.teacherTensor, edge.count),
+          edgeLabel(tree.sides.student, edge.studentTensor, edge.count),
+        ];
+  const widest = Math.max(...texts.map((text) => textWidth(text, "mono")));
+  return widest ? Math.ceil((widest + 12) / 8) * 8 : 0;
+}

@@ -1,0 +1,198 @@
+import { type DiffTree, NodeType, type SideName } from "./diff_tree";
+import type { ModelSide } from "./model_side";
+
+/**
+ * What one opened node shows: its children, the data flow among them, and ports where data crosses its border.
+ *
+ * Edge ends are positions: below `children.length` a child, then the in-ports, then the out-ports.
+ */
+export interface Level {
+  node: number;
+  children: Int32Array;
+  inPorts: Port[];
+  outPorts: Port[];
+  edges: LevelEdge[];
+}
+
+/** Where data enters or leaves an opened node. */
+export interface Port {
+  /**
+   * In-port: the node (beside the opened one or beside one around it) that the data comes from, or
+   * `inputKey(k)`. Out-port: the child that the data comes from. The same key names the same port on both
+   * sides of a border.
+   */
+  key: number;
+  teacherTensor: number;
+  studentTensor: number;
+}
+
+export interface LevelEdge {
+  from: number;
+  to: number;
+  /** One of the values that flow here; -1 on a side that has none. */
+  teacherTensor: number;
+  studentTensor: number;
+  /** How many different values flow here. */
+  count: number;
+  /** Node of the operator that made the value; -1 for inputs. It names the out-port of an opened `from`. */
+  producer: number;
+}
+
+/** Key of the in-port of the model's k-th input. */
+export function inputKey(k: number): number {
+  return -2 - k;
+}
+
+export function buildLevel(tree: DiffTree, node: number): Level {
+  const children = tree.children(node);
+  const position = new Map<number, number>();
+  children.forEach((child, index) => {
+    position.set(child, index);
+  });
+  const builder = new LevelBuilder(node, children);
+  for (const side of ["teacher", "student"] as const) {
+    const model = tree.side(side);
+    if (model) collect(tree, node, side, model, position, builder);
+  }
+  return builder.finish();
+}
+
+function collect(
+  tree: DiffTree,
+  node: number,
+  side: SideName,
+  model: ModelSide,
+  position: Map<number, number>,
+  builder: LevelBuilder,
+): void {
+  const { producers, readers } = model;
+  const operatorNode = tree.operatorNode[side];
+  const inputs = inputOrdinals(model);
+  for (let at = node + 1; at < tree.end[node]!; at++) {
+    if (tree.type[at] !== NodeType.OPERATOR) continue;
+    const operator = tree[side][at]!;
+    // A pairing of several operators with one shows that one more than once; its edges belong to the first.
+    if (operator < 0 || operatorNode[operator] !== at) continue;
+    const here = position.get(tree.childHolding(node, at))!;
+    for (const tensor of model.operatorInputs(operator)) {
+      const producer = producers[tensor]!;
+      if (producer < 0) {
+        const ordinal = inputs.get(tensor);
+        if (ordinal !== undefined) builder.enter(inputKey(ordinal), here, side, tensor, -1);
+        continue;
+      }
+      const from = operatorNode[producer]!;
+      if (tree.contains(node, from)) {
+        const there = position.get(tree.childHolding(node, from))!;
+        if (there !== here) builder.inner(there, here, side, tensor, from);
+      } else {
+        const common = tree.commonAncestor(node, from);
+        builder.enter(tree.childHolding(common, from), here, side, tensor, from);
+      }
+    }
+    for (const tensor of model.operatorOutputs(operator)) {
+      for (let r = readers.offsets[tensor]!; r < readers.offsets[tensor + 1]!; r++) {
+        if (!tree.contains(node, operatorNode[readers.operators[r]!]!)) {
+          builder.leave(here, side, tensor, at);
+          break;
+        }
+      }
+    }
+  }
+  if (tree.parent[node]! < 0) {
+    // What the model returns leaves it, whether or not someone reads it.
+    for (const tensor of model.tables.calls.row("outputs", 0)) {
+      const producer = producers[tensor]!;
+      if (producer < 0) continue;
+      const made = operatorNode[producer]!;
+      const child = tree.childHolding(node, made);
+      if (child >= 0) builder.leave(position.get(child)!, side, tensor, made);
+    }
+  }
+}
+
+/** Tensors that came from outside the model → their place among the inputs. */
+function inputOrdinals(model: ModelSide): Map<number, number> {
+  const ordinals = new Map<number, number>();
+  let next = 0;
+  for (const tensor of model.tables.calls.row("inputs", 0)) {
+    if (!ordinals.has(tensor)) ordinals.set(tensor, next++);
+  }
+  const origin = model.tables.tensors.number("origin");
+  for (let tensor = 0; tensor < origin.length; tensor++) {
+    const isOutside = origin[tensor] === 1 || origin[tensor] === 5;
+    if (isOutside && !ordinals.has(tensor)) ordinals.set(tensor, next++);
+  }
+  return ordinals;
+}
+
+class LevelBuilder {
+  private readonly inPorts = new Map<number, Port>();
+  private readonly outPorts = new Map<number, Port>();
+  private readonly edges = new Map<string, LevelEdge & { tensors: Set<number> }>();
+
+  constructor(
+    private readonly node: number,
+    private readonly children: Int32Array,
+  ) {}
+
+  inner(from: number, to: number, side: SideName, tensor: number, producer: number): void {
+    this.edge(`${from} ${to}`, from, to, side, tensor, producer);
+  }
+
+  enter(key: number, to: number, side: SideName, tensor: number, producer: number): void {
+    port(this.inPorts, key, side, tensor);
+    this.edge(`in ${key} ${to}`, key, to, side, tensor, producer);
+  }
+
+  leave(from: number, side: SideName, tensor: number, producer: number): void {
+    port(this.outPorts, from, side, tensor);
+    this.edge(`out ${from}`, from, from, side, tensor, producer);
+  }
+
+  finish(): Level {
+    const inKeys = [...this.inPorts.keys()];
+    const outKeys = [...this.outPorts.keys()];
+    const edges: LevelEdge[] = [];
+    for (const [name, { tensors, ...edge }] of this.edges) {
+      edge.count = tensors.size;
+      if (name.startsWith("in")) edge.from = this.children.length + inKeys.indexOf(edge.from);
+      if (name.startsWith("out")) edge.to = this.children.length + inKeys.length + outKeys.indexOf(edge.from);
+      edges.push(edge);
+    }
+    const outPorts = [...this.outPorts.values()].map((out) => ({ ...out, key: this.children[out.key]! }));
+    return {
+      node: this.node,
+      children: this.children,
+      inPorts: [...this.inPorts.values()],
+      outPorts,
+      edges,
+    };
+  }
+
+  private edge(
+    name: string,
+    from: number,
+    to: number,
+    side: SideName,
+    tensor: number,
+    producer: number,
+  ): void {
+    let edge = this.edges.get(name);
+    if (!edge) {
+      edge = { from, to, teacherTensor: -1, studentTensor: -1, count: 0, producer, tensors: new Set() };
+      this.edges.set(name, edge);
+    }
+    const field = side === "teacher" ? "teacherTensor" : "studentTensor";
+    if (edge[field] < 0) edge[field] = tensor;
+    // The student's values are told from the teacher's only to be counted apart when the teacher has none.
+    if (side === "teacher" || edge.teacherTensor < 0) edge.tensors.add(tensor);
+  }
+}
+
+function port(ports: Map<number, Port>, key: number, side: SideName, tensor: number): void {
+  const known = ports.get(key) ?? { key, teacherTensor: -1, studentTensor: -1 };
+  const field = side === "teacher" ? "teacherTensor" : "studentTensor";
+  if (known[field] < 0) known[field] = tensor;
+  ports.set(key, known);
+}

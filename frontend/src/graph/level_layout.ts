@@ -1,0 +1,257 @@
+import { Graph, layout } from "@dagrejs/dagre";
+import { layoutLayers } from "./layered";
+import { findSkips, longestPathRanks } from "./ranks";
+
+/** One opened node to lay out. Edge ends are positions as in Level: children, in-ports, out-ports. */
+export interface LevelSpec {
+  /** Equal specs have equal numbers, so that equal blocks are laid out once. */
+  id: number;
+  widths: Float32Array;
+  heights: Float32Array;
+  /** For each child the spec that fills it, -1 when it is closed. */
+  nested: Int32Array;
+  inPorts: number;
+  outPorts: number;
+  /** Sizes of port pills; 0 for points on a border. */
+  portWidths: Float32Array;
+  portHeight: number;
+  from: Int32Array;
+  to: Int32Array;
+  labelWidths: Float32Array;
+  headerHeight: number;
+}
+
+/** Where everything lies, relative to the opened node's top left corner. */
+export interface LevelLayout {
+  id: number;
+  width: number;
+  height: number;
+  /** Children, then in-ports, then out-ports: top left corners and sizes. */
+  x: Float32Array;
+  y: Float32Array;
+  w: Float32Array;
+  h: Float32Array;
+  /** Edge e runs through `points[2 * starts[e]] …` (x, y alternating). */
+  points: Float32Array;
+  starts: Uint32Array;
+  labelX: Float32Array;
+  labelY: Float32Array;
+  /** 1: it passes by others (a residual or skip connection). */
+  isSkip: Uint8Array;
+}
+
+export const PADDING = 16;
+const RANK_GAP = 22;
+const NODE_GAP = 22;
+export const LABEL_HEIGHT = 14;
+/** Beyond these, dagre takes too long (or its recursion too deep) and edges get lanes of their own. */
+const MOST_CHILDREN = 300;
+const LONGEST_SPAN = 10;
+const LANE = 9;
+
+/** Lays out one level. `nestedSize` gives the sizes of opened children, whose layouts come first. */
+export function layoutLevel(
+  spec: LevelSpec,
+  nestedSize: (id: number) => { width: number; height: number },
+): LevelLayout {
+  const children = spec.widths.length;
+  const total = children + spec.inPorts + spec.outPorts;
+  const w = new Float32Array(total);
+  const h = new Float32Array(total);
+  for (let child = 0; child < children; child++) {
+    const nested = spec.nested[child]!;
+    const size =
+      nested < 0 ? { width: spec.widths[child]!, height: spec.heights[child]! } : nestedSize(nested);
+    w[child] = Math.max(size.width, nested < 0 ? 0 : spec.widths[child]!);
+    h[child] = size.height;
+  }
+  for (let port = children; port < total; port++) {
+    w[port] = spec.portWidths[port - children]!;
+    h[port] = spec.portHeight;
+  }
+  const ranks = longestPathRanks(total, spec.from, spec.to);
+  const isLong = Uint8Array.from(spec.from, (from, edge) =>
+    ranks[spec.to[edge]!]! - ranks[from]! > LONGEST_SPAN ? 1 : 0,
+  );
+  const placed = children > MOST_CHILDREN ? layoutLayers(spec, w, h, ranks) : layoutDagre(spec, w, h, isLong);
+  return frame(spec, w, h, ranks, isLong, placed);
+}
+
+/** Positions of the middles, in no particular frame. */
+export interface Placed {
+  x: Float32Array;
+  y: Float32Array;
+  routes: (number[] | null)[];
+  labels: ([number, number] | null)[];
+}
+
+function layoutDagre(spec: LevelSpec, w: Float32Array, h: Float32Array, isLong: Uint8Array): Placed {
+  const total = w.length;
+  const children = spec.widths.length;
+  const firstOut = children + spec.inPorts;
+  const graph = new Graph({ multigraph: true });
+  graph.setGraph({
+    rankdir: "TB",
+    ranksep: RANK_GAP,
+    nodesep: NODE_GAP,
+    edgesep: 14,
+    marginx: 0,
+    marginy: 0,
+  });
+  graph.setDefaultEdgeLabel(() => ({}));
+  const hasIn = new Uint8Array(total);
+  const hasOut = new Uint8Array(total);
+  for (let node = 0; node < total; node++) {
+    graph.setNode(String(node), { width: Math.max(1, w[node]!), height: Math.max(1, h[node]!) });
+  }
+  spec.from.forEach((from, edge) => {
+    if (isLong[edge]) return;
+    const to = spec.to[edge]!;
+    hasOut[from] = 1;
+    hasIn[to] = 1;
+    const label = spec.labelWidths[edge]!;
+    const size = label > 0 ? { width: label, height: LABEL_HEIGHT, labelpos: "c" as const } : {};
+    graph.setEdge(
+      String(from),
+      String(to),
+      { ...size, weight: from < children && to < children ? 2 : 1 },
+      String(edge),
+    );
+  });
+  // Weightless edges hold the in-ports at the top and the out-ports at the bottom.
+  const anchor = { weight: 0, minlen: 1 };
+  if (spec.inPorts) {
+    graph.setNode("top", { width: 1, height: 1 });
+    for (let node = 0; node < total; node++) {
+      const isPort = node >= children && node < firstOut;
+      if (isPort) graph.setEdge("top", String(node), { weight: 8, minlen: 1 }, "anchor");
+      else if (!hasIn[node]) graph.setEdge("top", String(node), anchor, "anchor");
+    }
+  }
+  if (spec.outPorts) {
+    graph.setNode("bottom", { width: 1, height: 1 });
+    for (let node = 0; node < total; node++) {
+      if (node >= firstOut) graph.setEdge(String(node), "bottom", { weight: 8, minlen: 1 }, "anchor");
+      else if (!hasOut[node]) graph.setEdge(String(node), "bottom", anchor, "anchor");
+    }
+  }
+  layout(graph);
+  const x = new Float32Array(total);
+  const y = new Float32Array(total);
+  for (let node = 0; node < total; node++) {
+    const placed = graph.node(String(node));
+    x[node] = placed.x!;
+    y[node] = placed.y!;
+  }
+  const routes: (number[] | null)[] = [];
+  const labels: ([number, number] | null)[] = [];
+  spec.from.forEach((from, edge) => {
+    const placed = isLong[edge] ? null : graph.edge(String(from), String(spec.to[edge]), String(edge));
+    routes.push(
+      placed?.points ? placed.points.flatMap((point: { x: number; y: number }) => [point.x, point.y]) : null,
+    );
+    labels.push(placed?.x !== undefined && placed.y !== undefined ? [placed.x, placed.y] : null);
+  });
+  return { x, y, routes, labels };
+}
+
+/** Moves everything into the opened node's frame: header above, ports onto the border, long edges into lanes. */
+function frame(
+  spec: LevelSpec,
+  w: Float32Array,
+  h: Float32Array,
+  ranks: Int32Array,
+  isLong: Uint8Array,
+  placed: Placed,
+): LevelLayout {
+  const children = spec.widths.length;
+  const firstOut = children + spec.inPorts;
+  const hasPills = spec.portHeight > 0;
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (let node = 0; node < w.length; node++) {
+    left = Math.min(left, placed.x[node]! - w[node]! / 2);
+    right = Math.max(right, placed.x[node]! + w[node]! / 2);
+    if (node >= children && !hasPills) continue;
+    top = Math.min(top, placed.y[node]! - h[node]! / 2);
+    bottom = Math.max(bottom, placed.y[node]! + h[node]! / 2);
+  }
+  placed.routes.forEach((route, edge) => {
+    const label = placed.labels[edge];
+    if (label && spec.labelWidths[edge]! > 0) {
+      left = Math.min(left, label[0] - spec.labelWidths[edge]! / 2);
+      right = Math.max(right, label[0] + spec.labelWidths[edge]! / 2);
+    }
+    for (let at = 0; route && at < route.length; at += 2) {
+      left = Math.min(left, route[at]!);
+      right = Math.max(right, route[at]!);
+    }
+  });
+  if (!Number.isFinite(left)) [left, right] = [0, 0];
+  if (!Number.isFinite(top)) [top, bottom] = [0, 0];
+
+  const lanes = new Map<number, number>();
+  isLong.forEach((long, edge) => {
+    if (long && !lanes.has(spec.from[edge]!)) lanes.set(spec.from[edge]!, lanes.size);
+  });
+  const dx = PADDING - left;
+  const entry = spec.inPorts && !hasPills ? 18 : 0;
+  const exit = spec.outPorts && !hasPills ? 18 : 0;
+  const dy = spec.headerHeight + PADDING / 2 + entry - top;
+  const width = right - left + 2 * PADDING + lanes.size * LANE;
+  const height = bottom - top + spec.headerHeight + PADDING * 1.5 + entry + exit;
+
+  const x = placed.x.map((middle, node) => middle + dx - w[node]! / 2);
+  const y = placed.y.map((middle, node) => middle + dy - h[node]! / 2);
+  if (!hasPills) {
+    for (let port = children; port < w.length; port++) y[port] = port < firstOut ? 0 : height;
+  }
+  const routes = placed.routes.map((route, edge) => {
+    const from = spec.from[edge]!;
+    const to = spec.to[edge]!;
+    const start: [number, number] = [x[from]! + w[from]! / 2, y[from]! + h[from]!];
+    const end: [number, number] = [x[to]! + w[to]! / 2, y[to]!];
+    if (!route) {
+      if (!isLong[edge]) return [...start, ...end];
+      const lane = right + dx + PADDING / 2 + LANE * (lanes.get(from) ?? 0);
+      return [
+        ...start,
+        start[0],
+        start[1] + 7,
+        lane,
+        start[1] + 11,
+        lane,
+        end[1] - 11,
+        end[0],
+        end[1] - 7,
+        ...end,
+      ];
+    }
+    const points = route.map((value, index) => value + (index % 2 ? dy : dx));
+    // A port's route ends on the border, not where the layered drawing had it.
+    if (from >= children && !hasPills) points.splice(0, 2, ...start);
+    if (to >= children && !hasPills) points.splice(-2, 2, ...end);
+    return points;
+  });
+  const starts = new Uint32Array(routes.length + 1);
+  routes.forEach((route, edge) => {
+    starts[edge + 1] = starts[edge]! + route.length / 2;
+  });
+  return {
+    id: spec.id,
+    width,
+    height,
+    x,
+    y,
+    w,
+    h,
+    points: Float32Array.from(routes.flat()),
+    starts,
+    labelX: Float32Array.from(routes, (route, edge) =>
+      placed.labels[edge] ? placed.labels[edge][0] + dx : route[0]!,
+    ),
+    labelY: Float32Array.from(routes, (route, edge) =>
+      placed.labels[edge] ? placed.labels[edge][1] + dy : route[1]! + 10,
+    ),
+    isSkip: findSkips(w.length, spec.from, spec.to, ranks),
+  };
+}

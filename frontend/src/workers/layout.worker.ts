@@ -1,0 +1,38 @@
+import { type LevelLayout, type LevelSpec, layoutLevel } from "../graph/level_layout";
+
+/** What the page asks: specs, inner ones first; `generation` changes when numbers of specs start anew. */
+export interface LayoutRequest {
+  request: number;
+  generation: number;
+  specs: LevelSpec[];
+}
+
+export interface LayoutAnswer {
+  request: number;
+  layouts: LevelLayout[];
+  error: string;
+}
+
+const sizes = new Map<number, { width: number; height: number }>();
+let generation = -1;
+
+self.onmessage = ({ data }: MessageEvent<LayoutRequest>) => {
+  if (data.generation !== generation) {
+    sizes.clear();
+    generation = data.generation;
+  }
+  const answer: LayoutAnswer = { request: data.request, layouts: [], error: "" };
+  try {
+    for (const spec of data.specs) {
+      const layout = layoutLevel(spec, (id) => sizes.get(id)!);
+      sizes.set(layout.id, { width: layout.width, height: layout.height });
+      answer.layouts.push(layout);
+    }
+  } catch (error) {
+    answer.error = String(error);
+  }
+  const buffers = answer.layouts.flatMap(({ x, y, w, h, points, starts, labelX, labelY, isSkip }) =>
+    [x, y, w, h, points, starts, labelX, labelY, isSkip].map((array) => array.buffer as ArrayBuffer),
+  );
+  self.postMessage(answer, { transfer: [...new Set(buffers)] });
+};
