@@ -19,6 +19,9 @@ _CONTENT = b"\x08\x01"
 """plugin_data.content of every value: one varint field, the version of this layout. What changes with the step is in
 the record's header, since the readers keep the first content they see."""
 
+_SUFFIX = ".structure"
+"""Of the names of our own event files."""
+
 MAXIMUM_EVENT_BYTES = 128 << 20
 """A larger event would take minutes to load and can end TensorBoard's data server."""
 
@@ -76,12 +79,19 @@ class OwnEventFile:
     """An event file of our own. Opened at the first event, so that a writer that writes nothing leaves nothing."""
 
     def __init__(self, logdir: str | os.PathLike[str]) -> None:
-        self.logdir = free_run_directory(os.fspath(logdir))
+        self._wanted = os.fspath(logdir)
         self._writer: event_file_writer.EventFileWriter | None = None
+        self._logdir = ""
+
+    @property
+    def logdir(self) -> str:
+        """The directory of the events; settled by the first of them."""
+        return self._logdir or free_run_directory(self._wanted)
 
     def add_event(self, event: event_pb2.Event) -> None:
         if self._writer is None:
-            self._writer = event_file_writer.EventFileWriter(self.logdir)
+            self._logdir = self.logdir
+            self._writer = event_file_writer.EventFileWriter(self._logdir, filename_suffix=_SUFFIX)
             use_fast_checksum(self._writer)
         self._writer.add_event(event)
 
@@ -130,13 +140,14 @@ class SharedEventFile:
 
 def free_run_directory(logdir: str) -> str:
     """`logdir`, or its sub-run ``structure`` when event files of another writer are already there: TensorBoard's
-    Python reader stops following the older of two files in one directory."""
+    Python reader stops following the older of two files in one directory. Files of our own do not count: they are of
+    an earlier attempt, which a resumed training continues in the same run."""
     gfile = tf.io.gfile
     try:
         names = gfile.listdir(logdir) if gfile.isdir(logdir) else []
     except Exception:
         names = []
-    if any("tfevents" in Path(name).name for name in names):
+    if any("tfevents" in Path(name).name and not name.endswith(_SUFFIX) for name in names):
         return os.path.join(logdir, "structure")
     return logdir
 

@@ -27,6 +27,10 @@ class BoundedCache:
     def bytes(self) -> int:
         return self._bytes
 
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._entries
+
     def get(self, key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
         """The value of `key`; `make` returns (value, its size in bytes) when it is not there.
 

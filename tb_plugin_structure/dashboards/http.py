@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tensorboard import errors, plugin_util
@@ -84,9 +86,28 @@ def parse_object(data: str | bytes, what: str) -> dict[str, Any]:
         value = json.loads(data)
     except (ValueError, RecursionError):
         raise errors.InvalidArgumentError(f"{what} is not valid JSON") from None
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        raise errors.InvalidArgumentError(f"{what} holds text that is not valid Unicode") from None
     if not isinstance(value, dict):
         raise errors.InvalidArgumentError(f"{what} is a JSON {type(value).__name__}, expected an object")
     return value
+
+
+@contextlib.contextmanager
+def comparing(what: str) -> Iterator[None]:
+    """Around a computation over stored records. Its faults are no reason for an error page: the tab says that these
+    two records cannot be compared, the log has the details, and everything else goes on."""
+    try:
+        yield
+    except (errors.PublicError, RecordError):
+        raise
+    except Exception as error:
+        logger.exception("comparing %s failed", what)
+        raise RecordError(
+            f"these two records cannot be compared ({type(error).__name__}: {error}); the log has the details"
+        ) from error
 
 
 Handler = Callable[[Query], wrappers.Response]
@@ -126,13 +147,28 @@ def respond(query: Query, content: Any, content_type: str, **options: Any) -> wr
 
 
 def _say(request: wrappers.Request, text: str, code: int, headers: Iterable[tuple[str, str]] = ()) -> wrappers.Response:
+    # A message can quote what was asked for, and JSON can hold half characters.
+    text = text[:_MAXIMUM_TEXT].encode("utf-8", "replace").decode()
     response: wrappers.Response = http_util.Respond(request, text, "text/plain", code=code, headers=list(headers))
     return response
 
 
 def respond_json(query: Query, value: Any) -> wrappers.Response:
-    # Serialised here: http_util would turn NaN into the string "NaN"; we have none, and large lists are faster so.
-    return respond(query, json.dumps(value, allow_nan=False), "application/json")
+    # Serialised here: http_util would turn NaN into the string "NaN", and large lists are faster so.
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_without_nan(value), allow_nan=False)
+    return respond(query, text, "application/json")
+
+
+def _without_nan(value: Any) -> Any:
+    """NaN and infinities, which a damaged record can hold anywhere, become null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def respond_bytes(query: Query, data: bytes, *, gzipped: bool, expires: int = 0) -> wrappers.Response:

@@ -8,7 +8,7 @@ from typing import Any
 from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import Query, respond_json
-from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredRecord
+from tb_plugin_structure.dashboards.store import Address, Describe, RecordStore, StoredRecord
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_overview_header
 from tb_plugin_structure.records.blobs import RecordError, check_version
@@ -56,8 +56,6 @@ def _plan_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"teacher": plan.teacher, "student": plan.student}, {}
 
 
-Describe = Callable[[bytes], tuple[dict[str, Any], dict[str, Any]]]
-
 _KINDS: tuple[tuple[str, str, Describe], ...] = (
     ("structures", names.STRUCTURE_PLUGIN, _structure_step),
     ("attention", names.ATTENTION_OVERVIEW_PLUGIN, _attention_step),
@@ -72,9 +70,9 @@ def list_records(store: RecordStore, context: Any, experiment: str) -> dict[str,
     problems = listing["problems"] = []
     for key, plugin, describe in _KINDS:
         series: dict[tuple[str, str], dict[str, Any]] = {}
-        for record in store.records(context, experiment, plugin):
+        for record, described in store.described(experiment, store.records(context, experiment, plugin), describe):
             try:
-                shared, step = describe(store.header(experiment, record))
+                shared, step = described()
             except Exception as error:
                 problems.append(_problem(record, error))
                 continue
@@ -83,17 +81,7 @@ def list_records(store: RecordStore, context: Any, experiment: str) -> dict[str,
                 entry = series[record.run, record.tag] = {"run": record.run, "tag": record.tag, **shared, "steps": []}
                 if key == "structures":
                     entry["kind"] = "outside" if record.tag.startswith("outside/") else "structure"
-            steps = entry["steps"]
-            described = {
-                "step": record.step,
-                "wall_time": record.wall_time,
-                "hash": store.hash(experiment, record),
-                **step,
-            }
-            if steps and steps[-1]["step"] == record.step:
-                steps[-1] = described  # written again after a resume: the last one counts
-            else:
-                steps.append(described)
+            entry["steps"].append(step)
         listing[key] = [series[name] for name in sorted(series)]
     listing["structures"] += _added_graphs(store, context, experiment)
     listing["structures"].sort(key=lambda entry: (entry["run"], entry["tag"]))

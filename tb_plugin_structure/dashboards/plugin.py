@@ -29,9 +29,10 @@ class _Dashboard(base_plugin.TBPlugin):  # type: ignore[misc]
     def __init__(self, context: base_plugin.TBContext) -> None:
         super().__init__(context)
         self._data_provider = context.data_provider
+        self._multiplexer = getattr(context, "multiplexer", None)
 
     def get_plugin_apps(self) -> dict[str, WsgiApp]:
-        store = store_of(self._data_provider)
+        store = store_of(self._data_provider, self._multiplexer)
         return {
             "/api/records": route(list_records.handler(store)),
             "/api/structure": route(serve_parts.handler(store, names.STRUCTURE_PLUGIN)),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tensorboard import errors
 from werkzeug import wrappers
 
-from tb_plugin_structure.dashboards.http import Query, respond_bytes, respond_download
+from tb_plugin_structure.dashboards.http import Query, comparing, respond_bytes, respond_download
 from tb_plugin_structure.dashboards.serve_parts import address_of
 from tb_plugin_structure.dashboards.store import Address, RecordStore
 from tb_plugin_structure.records.blobs import compress
@@ -85,10 +85,11 @@ def _alignment(store: RecordStore, query: Query, request: Request) -> Any:
     def make() -> tuple[Any, int]:
         from tb_plugin_structure.analysis.alignment import align  # on first use: TensorBoard starts faster
 
-        try:
-            alignment = align(teacher=teacher, student=student, policy=request.policy, pins=request.pins)
-        except ValueError as error:  # a pin or policy that does not fit; the message lists what would
-            raise errors.InvalidArgumentError(str(error)) from error
+        with comparing("structures"):
+            try:
+                alignment = align(teacher=teacher, student=student, policy=request.policy, pins=request.pins)
+            except ValueError as error:  # a pin or policy that does not fit; the message lists what would
+                raise errors.InvalidArgumentError(str(error)) from error
         return alignment, 600 * (teacher.module_calls.rows + student.module_calls.rows) + 100_000
 
     return store.decoded.get(("alignment", query.experiment, teacher_hash, student_hash, intent), make)
@@ -97,7 +98,8 @@ def _alignment(store: RecordStore, query: Query, request: Request) -> Any:
 def alignment_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
         alignment = _alignment(store, query, parse_request(query))
-        data = alignment.to_proto().SerializeToString()
+        with comparing("structures"):
+            data = alignment.to_proto().SerializeToString()
         return respond_bytes(query, compress(data, level=2), gzipped=True)
 
     return handle
@@ -117,10 +119,12 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
             raise errors.InvalidArgumentError(f"'format' is {format_[:40]!r}, expected one of {', '.join(_DOWNLOADS)}")
         from tb_plugin_structure.analysis.audit import audit
 
-        report = audit(_alignment(store, query, parse_request(query)))
-        if format_:
-            method, content_type, name = _DOWNLOADS[format_]
-            return respond_download(query, getattr(report, method)(), content_type, name)
-        return respond_bytes(query, compress(report.to_proto().SerializeToString(), level=2), gzipped=True)
+        alignment = _alignment(store, query, parse_request(query))
+        with comparing("structures"):
+            report = audit(alignment)
+            if format_:
+                method, content_type, name = _DOWNLOADS[format_]
+                return respond_download(query, getattr(report, method)(), content_type, name)
+            return respond_bytes(query, compress(report.to_proto().SerializeToString(), level=2), gzipped=True)
 
     return handle

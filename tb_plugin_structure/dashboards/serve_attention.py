@@ -7,11 +7,12 @@ from collections.abc import Callable
 from tensorboard import errors
 from werkzeug import wrappers
 
-from tb_plugin_structure.dashboards.http import DAY, Query, respond_bytes, respond_json
+from tb_plugin_structure.dashboards.http import DAY, Query, comparing, respond_bytes, respond_json
 from tb_plugin_structure.dashboards.serve_parts import address_of
 from tb_plugin_structure.dashboards.store import Address, RecordStore
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_detail_header
+from tb_plugin_structure.records.blobs import check_compressed
 
 
 def detail_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
@@ -49,6 +50,7 @@ def detail_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
             )
             if same and header.example == overview.header.example and head in detail.heads:
                 blob = record.blob(detail.first_blob + list(detail.heads).index(head))
+                check_compressed(blob, 2 * detail.query_length * detail.key_length)
                 return respond_bytes(query, blob, gzipped=True, expires=DAY if address.hash else 0)
         raise errors.NotFoundError(missing)
 
@@ -90,7 +92,8 @@ def comparison_handler(store: RecordStore) -> Callable[[Query], wrappers.Respons
         def make() -> tuple[dict[str, object], int]:
             from tb_plugin_structure.analysis.attention import compare
 
-            comparison = compare(teacher, student)
+            with comparing("attention"):
+                comparison = compare(teacher, student)
             return comparison.to_dict(), 200 * (teacher.statistics.rows + student.statistics.rows) + 10_000
 
         key = ("attention comparison", query.experiment, teacher_hash, student_hash)

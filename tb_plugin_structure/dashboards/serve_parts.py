@@ -12,7 +12,7 @@ from tb_plugin_structure.dashboards.http import DAY, Query, respond_bytes
 from tb_plugin_structure.dashboards.store import Address, RecordStore
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_overview_header
-from tb_plugin_structure.records.blobs import RecordError
+from tb_plugin_structure.records.blobs import RecordError, check_compressed
 from tb_plugin_structure.records.structure import decode_header
 from tb_plugin_structure.v1 import measurement_pb2
 
@@ -65,7 +65,8 @@ def _respond_part(query: Query, plugin: str, header_blob: bytes, read: Callable[
     if name not in parts:
         known = ", ".join(["header", *parts])
         raise errors.NotFoundError(f"the record has no part {name[:80]!r}; it has {known}")
-    blob = read(1 + parts.index(name))
-    if blob[:2] != b"\x1f\x8b":
-        raise RecordError(f"the part {name!r} of the record is damaged: it is not gzip data")
+    position = parts.index(name)
+    blob = read(1 + position)
+    # Sent as it is stored: what is damaged, or grows without end, must not fail halfway or in the browser.
+    check_compressed(blob, header.parts[position].uncompressed_bytes)
     return respond_bytes(query, blob, gzipped=True, expires=expires)

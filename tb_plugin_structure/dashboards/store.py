@@ -2,14 +2,22 @@
 
 The two readers differ in what they keep and in how they name blobs, so records are addressed by (run, tag, step) and,
 because a resumed run can hold one step twice, by a hash of the stored header and its time.
+
+They differ most where training was resumed from an earlier step. The data server drops what the second attempt
+overwrites; the Python reader keeps both attempts and hands out the first one. Here both give the second.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
+import math
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tensorboard import errors
@@ -29,6 +37,9 @@ ALL = 1_000_000
 _DECODED_CACHE_BYTES = 512 << 20
 _BLOB_CACHE_BYTES = 64 << 20
 _MAXIMUM_GRAPH_BYTES = 32 << 20
+_FETCHERS = 8
+_DESCRIPTION_BYTES = 2_000
+"""What a description takes in memory, about."""
 
 
 class Address(NamedTuple):
@@ -39,41 +50,59 @@ class Address(NamedTuple):
 
 
 class StoredRecord:
-    """One event: its blobs are fetched when asked for."""
+    """One event: its blobs are fetched when asked for.
 
-    def __init__(self, read: Callable[[str], bytes], datum: Any, run: str, tag: str) -> None:
+    Args:
+        sources: What `read` takes to give each blob.
+    """
+
+    def __init__(
+        self, run: str, tag: str, step: int, wall_time: float, sources: Sequence[Any], read: Callable[[Any], bytes]
+    ) -> None:
         self._read = read
-        self._keys = [value.blob_key for value in datum.values]
+        self._sources = sources
         self.run = run
         self.tag = tag
-        self.step = int(datum.step)
-        self.wall_time = float(datum.wall_time)
+        self.step = int(step)
+        self.wall_time = float(wall_time) if math.isfinite(wall_time) else 0.0
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._sources)
 
     def blob(self, index: int) -> bytes:
-        if not 0 <= index < len(self._keys):
+        if not 0 <= index < len(self._sources):
             raise errors.NotFoundError(
                 f"the record {self.tag!r} of run {self.run!r} at step {self.step} has no blob {index}"
             )
-        return self._read(self._keys[index])
+        return self._read(self._sources[index])
 
     def blobs(self) -> list[bytes]:
-        return [self._read(key) for key in self._keys]
+        return [self._read(source) for source in self._sources]
 
     @property
     def identity(self) -> tuple[str, str, int, float]:
         return (self.run, self.tag, self.step, self.wall_time)
 
 
+def _hash(header: bytes, record: StoredRecord) -> str:
+    digest = hashlib.sha256(header)
+    digest.update(repr(record.wall_time).encode())
+    return digest.hexdigest()[:20]
+
+
+Describe = Callable[[bytes], tuple[dict[str, Any], dict[str, Any]]]
+
+
 class RecordStore:
     """Records of one data provider, with bounded caches that all tabs and requests share."""
 
-    def __init__(self, data_provider: Any) -> None:
+    def __init__(self, data_provider: Any, multiplexer: Any = None) -> None:
         # Weak: the store is kept beside the provider for as long as that lives.
         self._provider: Any = weakref.ref(data_provider)
+        self._multiplexer = multiplexer
+        self._fetchers = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="structure-records")
         self._headers = BoundedCache(_BLOB_CACHE_BYTES)
+        self._descriptions = BoundedCache(_BLOB_CACHE_BYTES)
         self.decoded = BoundedCache(_DECODED_CACHE_BYTES)
 
     # ---- reading
@@ -97,15 +126,74 @@ class RecordStore:
                     "TensorBoard no longer has this record (it was reloaded); refresh the list of records"
                 ) from None
 
-        found = [
-            StoredRecord(read_blob, datum, run_name, tag_name)
-            for run_name, tags in read.items()
-            for tag_name, data in tags.items()
-            for datum in data
-            if datum.values
-        ]
+        found: list[StoredRecord] = []
+        for run_name, tags in read.items():
+            for tag_name, data in tags.items():
+                found += self._last_attempt(run_name, tag_name) or (
+                    StoredRecord(
+                        run_name,
+                        tag_name,
+                        datum.step,
+                        datum.wall_time,
+                        [value.blob_key for value in datum.values],
+                        read_blob,
+                    )
+                    for datum in data
+                    if datum.values
+                )
         found.sort(key=lambda record: record.identity)
         return found
+
+    def _last_attempt(self, run: str, tag: str) -> list[StoredRecord]:
+        """Under the Python reader, the records of a tag whose steps went back: each attempt overwrites what the one
+        before wrote from its first step on. Empty when steps only went forward."""
+        if self._multiplexer is None:
+            return []
+        try:
+            events = self._multiplexer.Tensors(run, tag)
+        except KeyError:  # reloaded meanwhile, or not stored as tensors (a graph of add_graph)
+            return []
+        if all(earlier.step < later.step for earlier, later in pairwise(events)):
+            return []
+        kept: list[Any] = []
+        for event in events:
+            while kept and kept[-1].step >= event.step:
+                kept.pop()
+            kept.append(event)
+        return [
+            StoredRecord(run, tag, event.step, event.wall_time, event.tensor_proto.string_val, bytes)
+            for event in kept
+            if len(event.tensor_proto.string_val)
+        ]
+
+    def described(
+        self, experiment: str, records: Sequence[StoredRecord], describe: Describe
+    ) -> Iterator[tuple[StoredRecord, Callable[[], tuple[dict[str, Any], dict[str, Any]]]]]:
+        """Each record with a function that returns its description, or raises what is wrong with the record.
+
+        `describe`: header -> (what all steps of the series share, what belongs to this step). It is called once for
+        each record; the results are kept.
+        """
+
+        def description(record: StoredRecord) -> tuple[dict[str, Any], dict[str, Any]]:
+            def make() -> tuple[tuple[dict[str, Any], dict[str, Any]], int]:
+                header = record.blob(0)
+                shared, step = describe(header)
+                address = {"step": record.step, "wall_time": record.wall_time, "hash": _hash(header, record)}
+                return (shared, {**address, **step}), _DESCRIPTION_BYTES
+
+            return self._descriptions.get((experiment, *record.identity), make)
+
+        def attempt(record: StoredRecord) -> None:
+            with contextlib.suppress(Exception):  # who asks for this record below gets the reason
+                description(record)
+
+        # The data server takes a millisecond or more for each blob, so what is not known yet is read side by side.
+        missing = [record for record in records if (experiment, *record.identity) not in self._descriptions]
+        if len(missing) > 1 and self._multiplexer is None:
+            list(self._fetchers.map(attempt, missing))
+        for record in records:
+            yield record, functools.partial(description, record)
 
     def header(self, experiment: str, record: StoredRecord) -> bytes:
         """Blob 0, kept in memory: lists ask for it again and again."""
@@ -117,13 +205,11 @@ class RecordStore:
         return self._headers.get((experiment, *record.identity), make)
 
     def hash(self, experiment: str, record: StoredRecord) -> str:
-        digest = hashlib.sha256(self.header(experiment, record))
-        digest.update(repr(record.wall_time).encode())
-        return digest.hexdigest()[:20]
+        return _hash(self.header(experiment, record), record)
 
     def find(self, context: Any, experiment: str, plugin: str, address: Address) -> StoredRecord:
         """The record at an address; of several at one step the last written. Raises NotFoundError (404)."""
-        there = self.records(context, experiment, plugin, address.run, address.tag)
+        there = self.records(context, experiment, plugin, address.run, address.tag) if address.tag else []
         steps = [record for record in there if record.step == address.step]
         if address.hash:
             steps = [record for record in steps if self.hash(experiment, record) == address.hash]
@@ -179,10 +265,10 @@ _stores: weakref.WeakKeyDictionary[Any, RecordStore] = weakref.WeakKeyDictionary
 _stores_lock = threading.Lock()
 
 
-def store_of(data_provider: Any) -> RecordStore:
-    """The store of a data provider, one for all three tabs."""
+def store_of(data_provider: Any, multiplexer: Any = None) -> RecordStore:
+    """The store of a data provider, one for all three tabs; `multiplexer` is the Python reader's, when it reads."""
     with _stores_lock:
         store = _stores.get(data_provider)
         if store is None:
-            store = _stores[data_provider] = RecordStore(data_provider)
+            store = _stores[data_provider] = RecordStore(data_provider, multiplexer)
         return store
