@@ -37,6 +37,7 @@ export class TableModel {
   private sort: SortOrder | null = null;
   private readonly collapsedGroups = new Set<number>();
   private readonly expandedRows = new Set<number>();
+  private groupSizes = new Map<number, number>();
   private cachedItems: Int32Array | null = null;
   private cachedRows: Uint32Array | null = null;
   private readonly textCache = new Map<string, string[]>();
@@ -90,6 +91,13 @@ export class TableModel {
 
   get sortOrder(): SortOrder | null {
     return this.sort;
+  }
+
+  /** Whether a row stands for its whole group, without a heading above it. */
+  isAlone(row: number): boolean {
+    if (this.grouping === null || this.sort !== null) return false;
+    this.items();
+    return this.groupSizes.get(this.grouping.groupOf[row] ?? 0) === 1;
   }
 
   /** Whether a search or a column filter is in force; both look at rows that are folded away, too. */
@@ -206,8 +214,15 @@ export class TableModel {
       if (members === undefined) byGroup.set(group, [row]);
       else members.push(row);
     }
+    this.groupSizes = new Map([...byGroup].map(([group, members]) => [group, members.length]));
     const items: number[] = [];
     for (const [group, members] of byGroup) {
+      // A group of one needs no heading: it would say the same twice.
+      const [only] = members;
+      if (members.length === 1 && only !== undefined) {
+        items.push(only);
+        continue;
+      }
       items.push(-group - 1);
       if (!this.collapsedGroups.has(group)) for (const row of members) items.push(row);
     }

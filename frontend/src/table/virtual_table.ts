@@ -167,7 +167,13 @@ export class VirtualTable {
 
   private drawCells(element: HTMLElement, row: number): void {
     const isSelected = row === this.selectedRow;
-    element.className = `grid-row ${isSelected ? "is-selected" : ""} ${this.options.rowClass?.(row) ?? ""}`;
+    const marks = [
+      "grid-row",
+      isSelected ? "is-selected" : "",
+      this.model.isAlone(row) ? "is-alone" : "",
+      this.options.rowClass?.(row) ?? "",
+    ];
+    element.className = marks.filter(Boolean).join(" ");
     element.setAttribute("aria-selected", String(isSelected));
     this.visibleColumns.forEach((column, position) => {
       const cell = this.cellAt(element, position);

@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { announce } from "./announce";
 import { copyText } from "./copy";
+import { Icon } from "./Icon";
 
 interface ButtonProps {
   /** What it does; shown as tooltip and read aloud when the content is a glyph. */
@@ -41,7 +42,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string | (() => str
   };
   return (
     <Button label={label} className="copy" onClick={() => void copy()}>
-      {copied.value ? "✓" : "⧉"}
+      <Icon name={copied.value ? "check" : "copy"} />
     </Button>
   );
 }

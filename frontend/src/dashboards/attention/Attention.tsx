@@ -74,7 +74,6 @@ export function Attention({ session }: { session: Session }) {
       keys={KEYS}
       empty={EMPTY}
       exports={exportItems(state, view)}
-      controls={<StepBar state={state} />}
     >
       {() => (
         <Show resource={state.data.teacher.overview} onRetry={() => void session.reload()}>
@@ -96,6 +95,7 @@ export function Attention({ session }: { session: Session }) {
                   ))}
                 </div>
                 <ViewOptions state={state} view={view} />
+                <StepBar state={state} />
               </nav>
               <div class="view">
                 <Content state={state} view={view} />

@@ -42,8 +42,10 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
     const longest = Math.max(1, ...lengths.flat());
     const share = (width - 24 * (shown.length - 1)) / Math.max(1, shown.length);
     // The same size on both sides, so that neither model looks more important.
-    const size = SheetLayout.fit(longest, share, MARGIN, { min: 12, max: 72 });
-    return lengths.map((rows) => new SheetLayout(rows, size, MARGIN));
+    const rows = Math.max(1, ...lengths.map((layers) => layers.length));
+    const inView = Math.max(48, Math.min(128, Math.floor((innerHeight - 290) / rows) - 2));
+    const size = SheetLayout.fit(longest, share, MARGIN, { min: 12, max: inView });
+    return lengths.map((layers) => new SheetLayout(layers, size, MARGIN));
   }, [shown, width]);
   const label =
     statistic === "" ? (plane === "mass" ? "probability mass" : "probability") : statisticLabel(statistic);

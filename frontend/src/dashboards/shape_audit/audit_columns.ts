@@ -38,7 +38,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       id: name,
       label: `${SIDES[name]} module`,
       title: `Module of the ${name}, and its class`,
-      width: 210,
+      width: 172,
       grow: 3,
       monospace: true,
       text: (row) => moduleText(rows, name, row),
@@ -48,7 +48,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       id: `${name}_shape`,
       label: `${SIDES[name]} shape`,
       title: `Shape of the ${name}'s output; sorted by number of elements`,
-      width: 118,
+      width: 106,
       grow: 0.6,
       monospace: true,
       text: (row) => (rows.hasSide(name, row) ? shapeText(rows.shape(name, row)) : ""),
@@ -75,16 +75,16 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       id: "classes",
       label: "mismatch",
       title: "What differs",
-      width: 96,
+      width: 84,
       grow: 0.6,
       text: (row) => rows.texts("classes", row).join(", "),
     },
     adapterColumn(rows),
     {
       id: "adapter_parameters",
-      label: "adapter params",
+      label: "+ params",
       title: "Parameters that the adapter adds",
-      width: 104,
+      width: 78,
       align: "end",
       text: (row) =>
         rows.text("adapter", row) === "" ? "" : shortNumber(rows.number("adapter_parameters", row)),
@@ -96,7 +96,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
         id: quantity.id,
         label: `${quantity.short} S÷T`,
         title: `${quantity.label}, student ÷ teacher`,
-        width: 84,
+        width: 82,
         align: "end",
         text: (row) => ratioText(rows, quantity.id, row),
         number: (row) => rows.ratio(quantity.id, row),
@@ -211,7 +211,7 @@ function verdictColumn(rows: AuditRows): TableColumn {
   return {
     id: "verdict",
     label: "verdict",
-    width: 120,
+    width: 116,
     text: (row) => word(row),
     render: (cell, row) => {
       const style = verdictStyle(rows.verdict(row));
@@ -245,7 +245,7 @@ function adapterColumn(rows: AuditRows): TableColumn {
     id: "adapter",
     label: "adapter",
     title: "What the student's feature needs before it can be compared; the button copies PyTorch code",
-    width: 170,
+    width: 158,
     grow: 2,
     monospace: true,
     text: (row) => rows.text("adapter", row),
@@ -256,7 +256,8 @@ function adapterColumn(rows: AuditRows): TableColumn {
       delete cell.dataset.tip;
       if (adapter === "") return;
       if (code !== "") {
-        const copy = element("button", "button copy", "⧉") as HTMLButtonElement;
+        const copy = element("button", "button copy", "") as HTMLButtonElement;
+        copy.append(element("span", "copy-icon", ""));
         copy.type = "button";
         copy.tabIndex = -1;
         copy.setAttribute("aria-label", "Copy the adapter's code");
@@ -264,7 +265,7 @@ function adapterColumn(rows: AuditRows): TableColumn {
           event.stopPropagation();
           void copyText(code).then((copied) => {
             announce(copied ? "Copied" : "The browser did not allow copying");
-            copy.textContent = copied ? "✓" : "⧉";
+            if (copied) copy.textContent = "✓";
           });
         });
         cell.append(copy);
