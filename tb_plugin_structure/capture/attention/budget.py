@@ -4,9 +4,10 @@ All attention of a run sits in the memory of the TensorBoard server, and event f
 before it writes:
 
 - a snapshot takes at most `snapshot_bytes` (overview first, then full matrices as far as they fit);
-- a run takes at most `run_bytes`; each time half of what is left is used, only every second step is written from then
-  on, so that a run of unknown length is covered from its beginning to its end;
-- the last fifth of a run's budget belongs to the steps that were pinned beforehand (and to the end of the run).
+- a run takes at most `run_bytes`; each time a twelfth of its common part is used, the interval between written steps
+  doubles: a phase covers as many steps as all before it, so that a run of unknown length is covered to its end
+  (with 30 snapshots a phase, 120,000 recorded steps);
+- the last fifth of a run's budget belongs to steps that were pinned.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Admitted = tuple[AttentionOverview | None, dict[str, list[bytes]]]
 
 _RESERVED = 0.2
+_PHASES = 12
 
 
 class AttentionBudget:
@@ -43,7 +45,7 @@ class AttentionBudget:
         self.used_bytes = 0
         self.interval = 1
         self._common = round(run_bytes * (1 - _RESERVED))
-        self._next_doubling = self._common / 2
+        self._phase = 0
         self._offered: list[int] = []
         self._skipped = 0
         self._snapshot_notes: list[str] = []
@@ -102,11 +104,11 @@ class AttentionBudget:
 
     def _spend(self, size: int) -> None:
         self.used_bytes += size
-        while self.interval < 1 << 30 and self.used_bytes >= self._next_doubling and self._next_doubling < self._common:
-            self.interval *= 2
-            self._next_doubling += (self._common - self._next_doubling) / 2
-            # Counting starts again at the step just written.
-            self._offered = self._offered[-1:]
+        phase = min(_PHASES, self.used_bytes * _PHASES // max(1, self._common))
+        if phase > self._phase:
+            self._phase = phase
+            self.interval = 2**phase
+            self._offered = self._offered[-1:]  # counting starts again at the step just written
 
 
 def with_notes(overview: AttentionOverview, notes: Iterable[str]) -> AttentionOverview:
