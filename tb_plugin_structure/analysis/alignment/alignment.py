@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tb_plugin_structure.analysis.alignment.confidence import confidence
+from tb_plugin_structure.analysis.alignment.flow import pair_by_flow
 from tb_plugin_structure.analysis.alignment.matching import Link, Matcher, StackMatch
 from tb_plugin_structure.analysis.alignment.merged import Row, merge
 from tb_plugin_structure.analysis.alignment.nesting import pair_composites
@@ -79,6 +80,7 @@ class Alignment:
         matcher = Matcher(self._tree_t, self._tree_s, policy, self._pairs_pinned, self._alone)
         outcome = matcher.run()
         outcome.links += pair_composites(self._tree_t, self._tree_s, outcome)
+        outcome.links += pair_by_flow(self._tree_t, self._tree_s, outcome.links)
         outcome.links = _respect_pins(outcome.links, self._pairs_pinned, self._alone, self._tree_t, self._tree_s)
         self._matches = outcome.stacks
         self.rows = self._merged(outcome.links, matcher)

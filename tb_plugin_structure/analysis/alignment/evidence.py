@@ -87,7 +87,7 @@ def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Uni
         entry = tree.entry[node]
         scale = round(2 * log2(extent.width / entry.width)) if extent.width and entry.width else None
         ratio[index] = code("r", scale)
-        names.append(tree.segment[node])
+        names.append(_telling_segment(tree, node, scope))
         around.append(tree.words_between(node, scope))
     solid = [index for index, unit in enumerate(units) if unit.is_stack or tree.kind[unit.node] not in TRANSPARENT]
     before, after = np.full(count, -2), np.full(count, -2)
@@ -107,6 +107,14 @@ def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Uni
         tree, list(units), kind, substance, attributes, ratio, width, positions, before, after, place_of,
         last_of_kind, stack_flags, bags, names, around,
     )  # fmt: skip
+
+
+def _telling_segment(tree: Tree, node: int, scope: int) -> str:
+    """The innermost path segment within the scope that says something: "downsample" for "downsample.0"."""
+    inner = node
+    while is_opaque(tree.segment[node]) and tree.parent[node] > scope:
+        node = tree.parent[node]
+    return tree.segment[inner] if is_opaque(tree.segment[node]) else tree.segment[node]
 
 
 def scores(teacher: Side, student: Side, small_scope: bool) -> Array:

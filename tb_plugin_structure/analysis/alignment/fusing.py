@@ -8,6 +8,8 @@ from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 
 _TOLERANCE = 0.02
+_NARROW = 0.1
+"""A projection this much narrower than its widest sibling is a low-rank adapter beside it, not a part of the whole."""
 
 
 def fuse(
@@ -38,7 +40,13 @@ def fan_groups(tree: Tree, units: list[Unit]) -> list[list[int]]:
         inputs = tree.input_tensors[tree.call[unit.node]]
         if inputs:
             by_input.setdefault(inputs[0], []).append(unit.node)
-    return [group for group in by_input.values() if len(group) > 1]
+    groups = []
+    for nodes in by_input.values():
+        widest = max(_ratio(tree, node) for node in nodes)
+        group = [node for node in nodes if _ratio(tree, node) >= _NARROW * widest]
+        if len(group) > 1:
+            groups.append(group)
+    return groups
 
 
 def _ratio(tree: Tree, node: int) -> float:

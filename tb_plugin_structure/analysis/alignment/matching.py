@@ -14,7 +14,7 @@ from tb_plugin_structure.analysis.alignment.policies import policy_indices
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
 from tb_plugin_structure.analysis.alignment.signatures import Interner, cosine, sign
 from tb_plugin_structure.analysis.alignment.stacks import ALIKE, Folding, Unit
-from tb_plugin_structure.analysis.alignment.stages import anchor_stages
+from tb_plugin_structure.analysis.alignment.stages import StagePairs, anchor_stages
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.analysis.alignment.weights import EQUAL_WEIGHTS, Sketches, correlation, correlations
 from tb_plugin_structure.records.table import Array
@@ -81,6 +81,32 @@ class Held:
             self.used_s.add(j)
 
 
+@dataclass
+class Search:
+    """The units of one scope and how they were paired."""
+
+    side_t: Side
+    side_s: Side
+    matrix: Array
+    members_t: dict[int, list[int]]
+    members_s: dict[int, list[int]]
+    held: Held
+    pairs: list[tuple[int, int]]
+    stage_only: StagePairs
+
+    def lone(self) -> tuple[set[int], set[int]]:
+        """Blocks that were kept whole though nothing on the other side is like them."""
+        used_t = {i for i, _ in self.pairs} | {i for i, _, _ in self.stage_only}
+        used_s = {j for _, j in self.pairs} | {j for _, j, _ in self.stage_only}
+        return (
+            {unit.first for i, unit in enumerate(self.side_t.units) if len(unit.elements) == 1 and i not in used_t},
+            {unit.first for j, unit in enumerate(self.side_s.units) if len(unit.elements) == 1 and j not in used_s},
+        )
+
+    def total(self) -> float:
+        return float(sum(self.matrix[i, j] for i, j in self.pairs)) + 4.0 * len(self.stage_only)
+
+
 def _place(tree: Tree, units: Sequence[Unit], node: int) -> tuple[int, int]:
     """The unit that a node is or lies in, and the element of a stack it lies in; -1 for none."""
     for index, unit in enumerate(units):
@@ -112,6 +138,8 @@ class Matcher:
         intern = Interner()
         self.sign_t, self.sign_s = sign(teacher, intern), sign(student, intern)
         self.fold_t, self.fold_s = Folding(teacher, self.sign_t), Folding(student, self.sign_s)
+        self.fold_t.learn_from(self.fold_s)
+        self.fold_s.learn_from(self.fold_t)
         self.sketch_t, self.sketch_s = Sketches(teacher), Sketches(student)
         self.has_weights = bool(self.sketch_t.usable.any() and self.sketch_s.usable.any())
         self.policy = policy
@@ -137,7 +165,12 @@ class Matcher:
     @staticmethod
     def wrappers(tree: Tree) -> list[int]:
         """The model and the chain of modules inside it that are all it calls; the last one is the core."""
-        chain = [0]
+        return Matcher.chain(tree, 0)
+
+    @staticmethod
+    def chain(tree: Tree, node: int) -> list[int]:
+        """A node, the composite that is all it calls, and so on."""
+        chain = [node]
         while len(tree.children[chain[-1]]) == 1 and tree.children[tree.children[chain[-1]][0]]:
             chain.append(tree.children[chain[-1]][0])
         return chain
@@ -188,7 +221,22 @@ class Matcher:
         known = None if pinned else self._memo.get(key)
         if known is not None:
             return known
-        units_t, units_s = self._units(node_t, node_s, top)
+        found = self._search(node_t, node_s, top, pinned)
+        lone_t, lone_s = found.lone()
+        if top and not pinned and (lone_t or lone_s):
+            again = self._search(node_t, node_s, top, pinned, lone_t, lone_s)
+            found = again if again.total() > found.total() else found
+        outcome = self._outcome(node_t, node_s, found)
+        if not pinned:
+            self._memo[key] = outcome
+        return outcome
+
+    def _search(
+        self, node_t: int, node_s: int, top: bool, pinned: bool,
+        opened_t: Collection[int] = (), opened_s: Collection[int] = (),
+    ) -> Search:  # fmt: skip
+        """Pairs of units of one scope."""
+        units_t, units_s = self._units(node_t, node_s, top, opened_t, opened_s)
         members_t: dict[int, list[int]] = {}
         members_s: dict[int, list[int]] = {}
         if not pinned:
@@ -199,40 +247,45 @@ class Matcher:
         matrix = scores(side_t, side_s, small_scope=not top)
         if self.has_weights:
             self._add_weights(side_t, side_s, matrix)
-        outcome = Outcome()
         held = self._hold_pins(node_t, node_s, units_t, units_s, matrix) if pinned else Held()
         fixed, stage_only = anchor_stages(side_t, side_s, matrix)
         fixed = _compatible(held.fixed, fixed)
         for i, j, _ in stage_only:
             matrix[i, :] = matrix[:, j] = 0.0
-        pairs = self._between(matrix, fixed)
-        linked_t, linked_s = {i for i, _ in pairs} | held.used_t, {j for _, j in pairs} | held.used_s
-        for i, j in pairs:
-            self._link_units(outcome, node_t, node_s, side_t, side_s, i, j, matrix, members_t, members_s, held)
+        return Search(side_t, side_s, matrix, members_t, members_s, held, self._between(matrix, fixed), stage_only)
+
+    def _outcome(self, node_t: int, node_s: int, found: Search) -> Outcome:
+        """Links of the pairs of units and of everything inside them."""
+        outcome = Outcome()
+        held = found.held
+        linked_t = {i for i, _ in found.pairs} | held.used_t
+        linked_s = {j for _, j in found.pairs} | held.used_s
+        for i, j in found.pairs:
+            self._link_units(outcome, node_t, node_s, found, i, j)
         for pin_t, pin_s in held.direct:
             outcome.links.append(Link(pin_t - node_t, pin_s - node_s, 1.0, "pin"))
             self._inside(outcome, node_t, node_s, pin_t, pin_s)
-        for i, j, stage_pairs in stage_only:
+        for i, j, stage_pairs in found.stage_only:
             linked_t.add(i)
             linked_s.add(j)
             for element_t, element_s in stage_pairs:
                 outcome.links.append(Link(element_t - node_t, element_s - node_s, 0.5, "stage"))
-        self._moved(outcome, node_t, node_s, side_t, side_s, matrix, linked_t, linked_s, members_t, members_s, held)
-        if not pinned:
-            self._memo[key] = outcome
+        self._moved(outcome, node_t, node_s, found, linked_t, linked_s)
         return outcome
 
-    def _units(self, node_t: int, node_s: int, top: bool) -> tuple[list[Unit], list[Unit]]:
+    def _units(
+        self, node_t: int, node_s: int, top: bool, opened_t: Collection[int], opened_s: Collection[int]
+    ) -> tuple[list[Unit], list[Unit]]:
         closed_t, closed_s = set(self._named_t), set(self._named_s)
-        units_t = self.fold_t.units(node_t, (), closed_t)
-        units_s = self.fold_s.units(node_s, (), closed_s)
-        if top:
-            bags_t, bags_s = self.fold_t.bags(units_t), self.fold_s.bags(units_s)
-            if bags_s:
-                units_t = self.fold_t.units(node_t, bags_s, closed_t)
-            if bags_t:
-                units_s = self.fold_s.units(node_s, bags_t, closed_s)
-        return units_t, units_s
+        units_t = self.fold_t.units(node_t, None, closed_t)
+        units_s = self.fold_s.units(node_s, None, closed_s)
+        if not top:
+            return units_t, units_s
+        bags_t, bags_s = self.fold_t.bags(units_t), self.fold_s.bags(units_s)
+        return (
+            self.fold_t.units(node_t, bags_s, closed_t, opened_t),
+            self.fold_s.units(node_s, bags_t, closed_s, opened_s),
+        )
 
     def _inside(self, outcome: Outcome, node_t: int, node_s: int, inner_t: int, inner_s: int) -> None:
         """Match inside a pair of composites and add it, when they are alike enough for that."""
@@ -318,10 +371,9 @@ class Matcher:
                 if found > EQUAL_WEIGHTS:
                     matrix[i, j] += 2.0
 
-    def _link_units(
-        self, outcome: Outcome, node_t: int, node_s: int, side_t: Side, side_s: Side, i: int, j: int, matrix: Array,
-        members_t: dict[int, list[int]], members_s: dict[int, list[int]], held: Held,
-    ) -> None:  # fmt: skip
+    def _link_units(self, outcome: Outcome, node_t: int, node_s: int, found: Search, i: int, j: int) -> None:
+        side_t, side_s, matrix, held = found.side_t, found.side_s, found.matrix, found.held
+        members_t, members_s = found.members_t, found.members_s
         unit_t, unit_s = side_t.units[i], side_s.units[j]
         if unit_t.is_stack and unit_s.is_stack:
             without = held.without_t.get(i, set()), held.without_s.get(j, set())
@@ -345,11 +397,10 @@ class Matcher:
                 outcome.links.append(Link(leaf_t - node_t, leaf_s - node_s, score, how, group, -1, rival))
 
     def _moved(
-        self, outcome: Outcome, node_t: int, node_s: int, side_t: Side, side_s: Side, matrix: Array,
-        linked_t: set[int], linked_s: set[int], members_t: dict[int, list[int]], members_s: dict[int, list[int]],
-        held: Held,
-    ) -> None:  # fmt: skip
+        self, outcome: Outcome, node_t: int, node_s: int, found: Search, linked_t: set[int], linked_s: set[int]
+    ) -> None:
         """Pair leftovers across the order, where the evidence is strong."""
+        side_t, side_s, matrix = found.side_t, found.side_s, found.matrix
         candidates = []
         for i in range(matrix.shape[0]):
             if i in linked_t:
@@ -367,7 +418,7 @@ class Matcher:
             linked_t.add(i)
             linked_s.add(j)
             before = len(outcome.links)
-            self._link_units(outcome, node_t, node_s, side_t, side_s, i, j, matrix, members_t, members_s, held)
+            self._link_units(outcome, node_t, node_s, found, i, j)
             for place in range(before, len(outcome.links)):
                 link = outcome.links[place]
                 if link.how == "sequence":
@@ -424,8 +475,23 @@ class Matcher:
             alike = cosine(self.sign_t.bag[block_t], self.sign_s.bag[block_s])
             told = "pin" if (block_t, block_s) in self.pins else ("weights" if how == "weights" else "policy")
             outcome.links.append(Link(block_t - node_t, block_s - node_s, alike, told, -1, number))
-            self._inside(outcome, node_t, node_s, block_t, block_s)
+            inner_t, inner_s = self._through(outcome, node_t, node_s, block_t, block_s)
+            self._inside(outcome, node_t, node_s, inner_t, inner_s)
         self._whole_container(outcome, node_t, node_s, unit_t, unit_s)
+
+    def _through(self, outcome: Outcome, node_t: int, node_s: int, block_t: int, block_s: int) -> tuple[int, int]:
+        """Go into modules that only call one other composite, which is the same block once more."""
+        chain_t, chain_s = self.chain(self.teacher, block_t), self.chain(self.student, block_s)
+        for place in range(1, max(len(chain_t), len(chain_s))):
+            inner_t = chain_t[min(place, len(chain_t) - 1)]
+            inner_s = chain_s[min(place, len(chain_s) - 1)]
+            deeper_t, deeper_s = place < len(chain_t), place < len(chain_s)
+            same = (not deeper_t or self.teacher.returns_same(block_t, inner_t)) and (
+                not deeper_s or self.student.returns_same(block_s, inner_s)
+            )
+            if same or (deeper_t and deeper_s):
+                outcome.links.append(Link(inner_t - node_t, inner_s - node_s, 1.0, "nesting"))
+        return chain_t[-1], chain_s[-1]
 
     @staticmethod
     def _around_pins(

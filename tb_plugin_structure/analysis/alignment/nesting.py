@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tb_plugin_structure.analysis.alignment.kinds import leaf_kind
+from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, leaf_kind
 from tb_plugin_structure.analysis.alignment.matching import Link, Outcome
 from tb_plugin_structure.analysis.alignment.roles import name_similarity
 from tb_plugin_structure.analysis.alignment.tree import Tree
@@ -12,6 +12,8 @@ from tb_plugin_structure.records.table import Array
 
 LEAST_OVERLAP = 0.45
 """Share of common leaves (Dice, weighted by substance) from which two composites are paired."""
+
+_LEAST_SHARE = 0.3
 
 
 def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link]:
@@ -25,11 +27,12 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
     shared: defaultdict[tuple[int, int], float] = defaultdict(float)
     counted: set[tuple[int, int]] = set()
     for link in outcome.links:
-        leaf_t, leaf_s = teacher.is_leaf(link.teacher), student.is_leaf(link.student)
+        leaf_t = teacher.is_leaf(link.teacher) or teacher.kind[link.teacher] != "block"
+        leaf_s = student.is_leaf(link.student) or student.kind[link.student] != "block"
         if not (leaf_t and leaf_s) or (link.teacher, link.student) in counted:
             continue
         counted.add((link.teacher, link.student))
-        weight = min(float(teacher.mass[link.teacher]), float(student.mass[link.student]))
+        weight = min(SUBSTANCE[teacher.kind[link.teacher]], SUBSTANCE[student.kind[link.student]])
         if link.how == "fused":
             weight /= 1.5
         above_t = [link.teacher, *teacher.ancestors(link.teacher)]
@@ -56,7 +59,12 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
                 if teacher.is_leaf(node_t)
                 else (teacher, node_t, partner_s[node_s])
             )
-            if not any(_stands_for(tree, outer, leaf) for leaf in inner if tree.contains(outer, leaf)):
+            alike = teacher.extent[node_t].positions == student.extent[node_s].positions
+            if not any(
+                _stands_for(tree, outer, leaf, overlap if alike else 0.0)
+                for leaf in inner
+                if tree.contains(outer, leaf)
+            ):
                 continue
         elif overlap < LEAST_OVERLAP:
             continue
@@ -78,13 +86,14 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
     return links
 
 
-def _stands_for(tree: Tree, outer: int, leaf: int) -> bool:
+def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float) -> bool:
     """Whether a composite is one of its leaves with something around it: it returns the leaf's tensor, or it is of the
     leaf's kind by its class (an adapted, quantised or parametrised layer around its base)."""
-    out_outer = tree.output_tensors[tree.call[outer]] if tree.call[outer] >= 0 else []
-    if out_outer and out_outer[:1] == tree.output_tensors[tree.call[leaf]][:1]:
+    if tree.call[outer] < 0:
+        return False
+    if leaf_kind(tree.class_name[outer]) == tree.kind[leaf] != "other":
         return True
-    return tree.call[outer] >= 0 and leaf_kind(tree.class_name[outer]) == tree.kind[leaf] != "other"
+    return overlap >= _LEAST_SHARE and tree.returns_same(outer, leaf)
 
 
 def _counted_mass(tree: Tree, outcome: Outcome, is_teacher: bool) -> Array:

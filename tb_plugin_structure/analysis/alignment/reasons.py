@@ -25,6 +25,8 @@ def reasons(
         found.append("fused projections of one input")
     elif link.how == "stage":
         found.append("ends the same stage (unlike blocks: stage level only)")
+    elif link.how == "flow":
+        found.append("feeds the same module")
     elif link.how == "moved":
         found.append("out of order")
     elif link.how == "nesting" and teacher.children[node_t] and student.children[node_s]:

@@ -64,6 +64,7 @@ def sign(tree: Tree, intern: Interner) -> Signatures:
                 found = tuple(tree.attribute(node, name) for name in _WIDTH_FREE_ATTRIBUTES)
                 module_attributes[module] = found
             attributes = found
+        if not children or tree.kind[node] != "block":
             bag[node, KIND_CODE[tree.kind[node]]] += SUBSTANCE[tree.kind[node]]
         weight = tree.weight_shape(node) if not children else ()
         sizes = (tree.extent[node], tree.entry[node], weight)

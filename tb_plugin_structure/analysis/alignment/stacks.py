@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, WEIGHTED
-from tb_plugin_structure.analysis.alignment.roles import role_words, words_similarity
+from tb_plugin_structure.analysis.alignment.roles import is_opaque, role_words, words_similarity
 from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, Signatures, cosine
 from tb_plugin_structure.analysis.alignment.tree import Extent, Tree
 from tb_plugin_structure.records.table import Array
@@ -19,7 +20,7 @@ ALIKE = 0.85
 
 _CLOSE = 0.9
 _LARGEST_GAP = 2
-_CONTAINERS = frozenset(("Sequential", "ModuleList", "ModuleDict"))
+CONTAINERS = frozenset(("Sequential", "ModuleList", "ModuleDict"))
 _TELLING_CODES = np.array(sorted(KIND_CODE[kind] for kind, weight in SUBSTANCE.items() if weight >= 0.5))
 _WEIGHTED_CODES = np.array(sorted(KIND_CODE[kind] for kind in WEIGHTED))
 
@@ -48,6 +49,21 @@ class Unit:
         return self.elements[-1] if self.elements else self.node
 
 
+class _Key(NamedTuple):
+    """What blocks of one stack have in common, or nearly."""
+
+    stem: str
+    class_name: str
+    kinds: int
+    extent: Extent
+
+
+def stem(segment: str) -> str:
+    """A path segment without its number: list entries have "", "block3" has "block". Blocks of a stack share it;
+    modules with names of their own are not interchangeable."""
+    return segment.rstrip("0123456789")
+
+
 class Folding:
     """Finds the units of any scope of one tree; the other tree's stacks decide which single blocks count as stacks."""
 
@@ -66,6 +82,19 @@ class Folding:
             for element in elements
             if tree.call[element] >= 0
         }
+        distinct_blocks = {
+            signatures.kinds[element]: signatures.bag[element]
+            for stacks in self._stacks.values()
+            for elements in stacks
+            for element in elements
+            if self.is_block(element)
+        }
+        self.own_bags = list(distinct_blocks.values())
+        self.other_classes: set[str] = set()
+        self.stage_stems = {
+            stem(tree.segment[node]) for parent in range(len(tree)) for node in self._numbered(parent, 3)
+        }
+        self.stages: set[int] = set()
         distinct = {(tree.module[node], tree.class_name[node]) for node in range(len(tree)) if tree.call[node] >= 0}
         self.class_counts = Counter(name for _, name in distinct)
 
@@ -73,18 +102,30 @@ class Folding:
         """Whether a node is a composite that holds two or more weighted leaves (or is opaque but may)."""
         if not self.tree.children[node]:
             return self.tree.kind[node] == "block"
-        return float(self.signatures.bag[node][_WEIGHTED_CODES].sum()) >= 2
+        return self._weighted(node) >= 2
+
+    def _weighted(self, node: int) -> float:
+        """How many leaves at or below a node hold weights of a layer."""
+        return float(self.signatures.bag[node][_WEIGHTED_CODES].sum())
 
     def stacks_in(self, node: int) -> list[tuple[int, ...]]:
         return self._stacks.get(node, [])
 
-    def units(self, scope: int, blocks: Sequence[Array] = (), closed: Container[int] = ()) -> list[Unit]:
+    def units(
+        self,
+        scope: int,
+        blocks: Sequence[Array] | None = None,
+        closed: Container[int] = (),
+        opened: Container[int] = (),
+    ) -> list[Unit]:
         """The units strictly below `scope`, in execution order.
 
         Args:
             scope: A node.
-            blocks: Bags of the other model's blocks; a single block like one of them is kept as a stack of one.
+            blocks: Bags of the other model's blocks: a single block like one of them is kept as a stack of one, and so
+                are numbered stages. None inside blocks, where there are no stages.
             closed: Composites that are kept as one unit (what a pin names).
+            opened: Composites that are never kept as a stack of one.
         """
         units: list[Unit] = []
         work: list[int | Unit] = [scope]
@@ -98,9 +139,15 @@ class Folding:
                 if node != scope:
                     units.append(Unit(node))
                 continue
-            if node != scope and self._is_single_block(node, blocks):
+            if (
+                node != scope
+                and node not in opened
+                and (self._is_single_block(node, blocks) or (blocks is not None and node in self.stages))
+            ):
                 units.append(Unit(self.tree.parent[node], (node,)))
                 continue
+            if node != scope and self.tree.kind[node] != "block":
+                units.append(Unit(node))  # a layer with weights of its own that also calls others
             stack_of = {element: elements for elements in self.stacks_in(node) for element in elements}
             below: list[int | Unit] = []
             for child in children:
@@ -112,6 +159,37 @@ class Folding:
             work.extend(reversed(below))
         return units
 
+    def learn_from(self, other: Folding) -> None:
+        """Take over which classes are blocks, and which numbered composites are stages, in the other model."""
+        self.other_classes = other.element_classes - CONTAINERS
+        self._mark_stages(self.stage_stems | other.stage_stems)
+
+    def _mark_stages(self, stems: Container[str]) -> None:
+        """Treat numbered composites with these stems as stages: what one model has three of, the other may have fewer of."""
+        self.stages = {
+            node
+            for parent in range(len(self.tree))
+            for node in self._numbered(parent, 1)
+            if stem(self.tree.segment[node]) in stems
+        }
+
+    def _numbered(self, parent: int, least: int) -> list[int]:
+        """Composites that their author numbered as attributes (block1, block2, block3) and that hold no stack."""
+        found: dict[str, list[int]] = {}
+        for child in self.tree.children[parent]:
+            segment = self.tree.segment[child]
+            if self.tree.children[child] and segment[-1:].isdigit() and not is_opaque(segment):
+                found.setdefault(stem(segment), []).append(child)
+        return [
+            child
+            for children in found.values()
+            if len(children) >= least
+            for child in children
+            if len(self.tree.extent[child].positions) == 2
+            and self._weighted(child) >= 1
+            and not any(self.stacks_in(below) for below in range(child, child + self.tree.size[child]))
+        ]
+
     def bags(self, units: Sequence[Unit]) -> list[Array]:
         """Distinct bags of the blocks of all stacks among `units`."""
         found: dict[int, Array] = {}
@@ -121,16 +199,20 @@ class Folding:
                     found.setdefault(self.signatures.kinds[element], self.signatures.bag[element])
         return list(found.values())
 
-    def _is_single_block(self, node: int, blocks: Sequence[Array]) -> bool:
+    def _is_single_block(self, node: int, blocks: Sequence[Array] | None) -> bool:
         """Whether a block that has no like beside it is like a block of the other model's stacks."""
         tree = self.tree
-        if not blocks or tree.call[node] < 0 or not self.is_block(node):
+        if blocks is None or tree.call[node] < 0 or not self.is_block(node):
             return False
         name = tree.class_name[node]
-        if name not in self.element_classes and (len(tree.children[node]) == 1 or self.class_counts[name] < 2):
+        if name not in self.element_classes | self.other_classes and (
+            name in CONTAINERS or len(tree.children[node]) == 1 or self.class_counts[name] < 2
+        ):
             return False  # a wrapper around the block, or something that the model has once: a head, a stem
         bag = self.signatures.bag[node]
         telling = bag[_TELLING_CODES] > 0
+        if name in self.element_classes:
+            blocks = [*blocks, *self.own_bags]
         return any(
             cosine(bag, other) >= ALIKE and _mass_alike(bag, other) and ((other[_TELLING_CODES] > 0) == telling).all()
             for other in blocks
@@ -141,13 +223,21 @@ class Folding:
         children = self.tree.children[node]
         if len(children) < 2:
             return []
-        groups: dict[tuple[str, int, Extent], list[int]] = {}
+        groups: dict[_Key, list[int]] = {}
         for place, child in enumerate(children):
             if self.is_block(child):
-                key = (self.tree.class_name[child], self.signatures.kinds[child], self.tree.extent[child])
+                key = _Key(
+                    stem(self.tree.segment[child]),
+                    self.tree.class_name[child],
+                    self.signatures.kinds[child],
+                    self.tree.extent[child],
+                )
                 groups.setdefault(key, []).append(place)
-        merged: list[tuple[tuple[str, int, Extent], list[int]]] = []
+        varied = {name for name, extents in _extents_by_stem(self.tree, children).items() if name and len(extents) > 1}
+        merged: list[tuple[_Key, list[int]]] = []
         for key, places in groups.items():
+            if key.stem in varied:
+                continue  # block1, block2 and so on that change the shape are stages of their author's, not one stack
             for other_key, other_places in merged:
                 if self._one_stack(key, children[places[0]], other_key, children[other_places[0]]):
                     other_places.extend(places)
@@ -178,26 +268,32 @@ class Folding:
                 joined.append((begin, end))
         return [tuple(children[begin : end + 1]) for begin, end in joined]
 
-    def _one_stack(
-        self, key: tuple[str, int, Extent], node: int, other_key: tuple[str, int, Extent], other: int
-    ) -> bool:
+    def _one_stack(self, key: _Key, node: int, other_key: _Key, other: int) -> bool:
         """Whether two siblings are blocks of one stack: they keep the shape, and are of one class or built alike."""
-        if key[2] != other_key[2]:
+        if key.extent != other_key.extent or key.stem != other_key.stem:
             return False
-        if key[1] == other_key[1]:
+        if key.kinds == other_key.kinds:
             return True
         bag, other_bag = self.signatures.bag[node], self.signatures.bag[other]
         if cosine(bag, other_bag) < ALIKE or not _mass_alike(bag, other_bag):
             return False
-        if key[0] == other_key[0] and self.tree.call[node] >= 0 and key[0] not in _CONTAINERS:
+        if key.class_name == other_key.class_name and self.tree.call[node] >= 0 and key.class_name not in CONTAINERS:
             return True
         ratio = float(bag.sum()) / float(other_bag.sum())
         close = cosine(bag, other_bag) >= _CLOSE and 0.6 <= ratio <= 1.6
-        return close and words_similarity(role_words(key[0]), role_words(other_key[0])) >= 0.5
+        return close and words_similarity(role_words(key.class_name), role_words(other_key.class_name)) >= 0.5
 
     def _light(self, between: list[int], previous: int, children: list[int]) -> bool:
         """Whether what lies between two blocks is no larger than a block."""
         return sum(float(self.tree.mass[node]) for node in between) <= float(self.tree.mass[children[previous]]) * 1.01
+
+
+def _extents_by_stem(tree: Tree, children: Sequence[int]) -> dict[str, set[Extent]]:
+    found: dict[str, set[Extent]] = {}
+    for child in children:
+        if tree.children[child]:
+            found.setdefault(stem(tree.segment[child]), set()).add(tree.extent[child])
+    return found
 
 
 def _mass_alike(first: Array, second: Array) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tb_plugin_structure.analysis.alignment.evidence import Side
-from tb_plugin_structure.analysis.alignment.policies import stage_indices
+from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side
+from tb_plugin_structure.analysis.alignment.policies import STAGE_FRACTIONS, stage_indices
+from tb_plugin_structure.analysis.alignment.roles import is_opaque
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
+from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.records.table import Array
 
 StagePairs = list[tuple[int, int, list[tuple[int, int]]]]
@@ -15,17 +17,32 @@ StagePairs = list[tuple[int, int, list[tuple[int, int]]]]
 def stage_groups(side: Side) -> list[list[int]]:
     """Stacks of a trunk, grouped by the resolution they keep; each group is a list of unit positions."""
     groups: list[list[int]] = []
-    previous: tuple[int, ...] | None = None
+    previous: tuple[object, ...] | None = None
     for index, unit in enumerate(side.units):
         if not unit.is_stack:
             continue
-        positions = side.tree.extent[unit.last].positions
-        if groups and positions == previous:
+        # List entries are grouped by the resolution they keep; attributes with names are stages as their author saw it.
+        listed = all(is_opaque(piece) for piece in _holder_segments(side, unit))
+        key = (side.tree.extent[unit.last].positions, None if listed else unit)
+        if groups and key == previous:
             groups[-1].append(index)
         else:
             groups.append([index])
-        previous = positions
+        previous = key
     return groups
+
+
+def _holder_segments(side: Side, unit: Unit) -> list[str]:
+    """Segments of what holds just the blocks of a unit: the block itself when it is alone, else their container."""
+    tree = side.tree
+    alone = len(tree.children[unit.node]) == len(unit.elements)
+    node = unit.node if alone and unit.node > 0 else unit.elements[0]
+    segments = [tree.segment[element] for element in unit.elements[:1]] if node == unit.node else []
+    segments.append(tree.segment[node])
+    while tree.parent[node] > 0 and len(tree.children[tree.parent[node]]) == 1:
+        node = tree.parent[node]
+        segments.append(tree.segment[node])
+    return segments
 
 
 def anchor_stages(teacher: Side, student: Side, matrix: Array) -> tuple[list[tuple[int, int]], StagePairs]:
@@ -50,7 +67,7 @@ def anchor_stages(teacher: Side, student: Side, matrix: Array) -> tuple[list[tup
             i, j = group_t[-1], group_s[-1]
             resolution = teacher.positions[i] == student.positions[j]
             from_end = abs((len(groups_t) - a) - (len(groups_s) - b))
-            fit[a, b] = 1.0 + max(matrix[i, j], 0.0) / 2 + 0.8 * bool(resolution) - 0.3 * from_end
+            fit[a, b] = 1.0 + max(matrix[i, j], 0.0) / (2 * STACK_SUBSTANCE) + 0.25 * bool(resolution) - 0.3 * from_end
     if len(groups_t) == len(groups_s):
         fit += 1.5 * np.eye(len(groups_t))
     fixed: list[tuple[int, int]] = []
@@ -68,6 +85,7 @@ def _against_one(
     staged: Side, groups: list[list[int]], single: Side, single_groups: list[list[int]], flipped: bool
 ) -> StagePairs:
     """The ends of stages against the blocks of one stack at the published depths."""
+    groups = groups[-len(STAGE_FRACTIONS) :]
     stack = single.units[single_groups[0][-1]]
     if len(stack.elements) < len(groups):
         return []

@@ -91,6 +91,13 @@ class Tree:
             node = self.parent[node]
         return found
 
+    def returns_same(self, first: int, second: int) -> bool:
+        """Whether two calls return the same tensor (first elements of what they return)."""
+        if self.call[first] < 0 or self.call[second] < 0:
+            return False
+        returned = self.output_tensors[self.call[first]][:1]
+        return returned != [] and returned == self.output_tensors[self.call[second]][:1]
+
     def words_between(self, node: int, scope: int) -> frozenset[str]:
         """Role words of the path segments between a scope and a node, both excluded."""
         words: set[str] = set()
@@ -139,7 +146,7 @@ class Tree:
         """Summed substance of the leaves at or below each node."""
         mass = np.zeros(len(self))
         for node in range(len(self) - 1, -1, -1):
-            if not self.children[node]:
+            if not self.children[node] or self.kind[node] != "block":
                 mass[node] += SUBSTANCE[self.kind[node]]
             if self.parent[node] >= 0:
                 mass[self.parent[node]] += mass[node]
@@ -249,11 +256,26 @@ def _describe_nodes(tree: Tree) -> None:
                 [len(tree.parameter_shapes[row]) for row in tree.own_parameters[module] if not is_buffer[row]],
                 bool(structure.module_children[module]),
             )
+        else:
+            tree.kind[node] = _own_kind(tree, node, any(not is_buffer[row] for row in tree.own_parameters[module]))
         outputs, inputs = tree.output_tensors[call], tree.input_tensors[call]
         if outputs:
             tree.extent[node] = _extent(tuple(tensor_shapes[outputs[0]]), tree.kind[node], tree.class_name[node])
         if inputs:
             tree.entry[node] = _extent(tuple(tensor_shapes[inputs[0]]), tree.kind[node], tree.class_name[node])
+
+
+def _own_kind(tree: Tree, node: int, has_parameters: bool) -> str:
+    """The kind of a composite: "block", or that of a layer which has weights of its own and calls others on the side
+    (a norm that also calls its activation, a parametrised layer that computes its weight)."""
+    name = tree.class_name[node]
+    if not has_parameters and not name.startswith("Parametrized"):
+        return "block"
+    kind = leaf_kind(name)
+    if kind not in ("linear", "convolution", "transposed_convolution", "norm"):
+        return "block"
+    inside = range(node + 1, node + tree.size[node])
+    return "block" if any(tree.kind[below] == kind for below in inside) else kind
 
 
 def _renumber(tree: Tree) -> None:
