@@ -20,6 +20,8 @@ from tb_plugin_structure.records.table import Array
 from tb_plugin_structure.v1 import attention_pb2
 
 _MOST_SPECIAL_TOKENS = 16
+_MOST_BEFORE_LABELLED_PATCHES = 5
+"""A class token and four registers."""
 _THUMBNAIL_WIDTH = 96
 
 
@@ -52,9 +54,13 @@ class AxisFinder:
     def axis(self, length: int, module_path: str, role: str) -> attention_pb2.TokenAxis:
         """The axis of `length` positions; `role` is "query" or "key"."""
         tokens = self._labels(length, module_path)
-        if tokens is not None:
-            return attention_pb2.TokenAxis(kind="text", length=length, tokens=tokens)
         found = self._grid(length)
+        # Patches may have labels, too; but a text may happen to be as long as a map and some tokens.
+        is_image = found is not None and (
+            tokens is None or length - found[0] * found[1] <= _MOST_BEFORE_LABELLED_PATCHES
+        )
+        if tokens is not None and not is_image:
+            return attention_pb2.TokenAxis(kind="text", length=length, tokens=tokens)
         if found is not None:
             height, width = found
             return attention_pb2.TokenAxis(
@@ -63,6 +69,7 @@ class AxisFinder:
                 grid_height=height,
                 grid_width=width,
                 special_tokens=length - height * width,
+                tokens=tokens or [],
                 thumbnail_png=b"" if self._image is None else encode_png(self._image),
             )
         return attention_pb2.TokenAxis(kind="audio" if length in self._frames else "positions", length=length)
