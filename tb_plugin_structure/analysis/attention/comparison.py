@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from tb_plugin_structure.analysis.attention.assignment import assign
-from tb_plugin_structure.analysis.attention.distances import hellinger
+from tb_plugin_structure.analysis.attention.distances import Roots, hellinger_of_roots, normalized_roots
 from tb_plugin_structure.analysis.attention.pooling import pool
 from tb_plugin_structure.records.attention import AttentionOverview
 from tb_plugin_structure.records.table import Array
 
-FULL, POOLED = "full", "pooled"
+FULL, POOLED = "8-bit overview, every position", "8-bit overview, pooled"
 
 
 @dataclass
@@ -29,7 +29,7 @@ class LayerComparison:
             positions within the layer's stored heads.
         unmatched_teacher, unmatched_student: Heads that are left over.
         distances: [teacher heads, student heads].
-        resolution: "full" when both maps were stored cell by cell, else "pooled to R x C".
+        resolution: What was compared: every position, or blocks of positions.
         excluded_mass: Share of attention that lies where the other model is masked, left out of the distance.
     """
 
@@ -134,6 +134,7 @@ class _Layers:
         self.layers = list(overview.header.layers)
         self.maps = lru_cache(maxsize=None)(self._maps)
         self.pooled = lru_cache(maxsize=None)(self._pooled)
+        self.roots = lru_cache(maxsize=None)(self._roots)
         self.support = lru_cache(maxsize=None)(self._support)
 
     def __len__(self) -> int:
@@ -155,6 +156,9 @@ class _Layers:
     def _pooled(self, layer: int, rows: int, columns: int) -> Array:
         return pool(self.maps(layer), rows, columns)
 
+    def _roots(self, layer: int, rows: int, columns: int) -> Roots:
+        return normalized_roots(self.pooled(layer, rows, columns))
+
     def _support(self, layer: int, rows: int, columns: int) -> Array:
         """Cells in which some head attends: what is not masked."""
         seen: Array = np.any(self.pooled(layer, rows, columns) > 0, axis=0)
@@ -173,17 +177,16 @@ def _compare_layers(teachers: _Layers, t: int, students: _Layers, s: int) -> Lay
         return None
     rows = min(t_record.overview_rows, s_record.overview_rows)
     columns = min(t_record.overview_columns, s_record.overview_columns)
-    t_maps, s_maps = teachers.pooled(t, rows, columns), students.pooled(s, rows, columns)
     same = (t_record.query_length, t_record.key_length) == (s_record.query_length, s_record.key_length)
     full = same and teachers.is_full(t) and students.is_full(s)
     excluded = 0.0
-    t_support, s_support = teachers.support(t, rows, columns), students.support(s, rows, columns)
-    common = t_support & s_support
-    if not np.array_equal(t_support, s_support) and common.any():
-        outside = ~common
-        excluded = max(_share(t_maps, outside), _share(s_maps, outside))
-        t_maps, s_maps = np.where(common, t_maps, 0.0), np.where(common, s_maps, 0.0)
-    distances = hellinger(t_maps, s_maps)
+    if _mask_form(t_record.mask) != _mask_form(s_record.mask):
+        common = teachers.support(t, rows, columns) & students.support(s, rows, columns)
+        t_maps, s_maps = teachers.pooled(t, rows, columns), students.pooled(s, rows, columns)
+        excluded = max(_share(t_maps, ~common), _share(s_maps, ~common))
+        distances = hellinger_of_roots(normalized_roots(t_maps * common), normalized_roots(s_maps * common))
+    else:
+        distances = hellinger_of_roots(teachers.roots(t, rows, columns), students.roots(s, rows, columns))
     matched = [(i, j, float(distances[i, j])) for i, j in assign(distances)]
     return LayerComparison(
         teacher=t,
@@ -195,6 +198,11 @@ def _compare_layers(teachers: _Layers, t: int, students: _Layers, s: int) -> Lay
         resolution=FULL if full else f"{POOLED} to {rows} x {columns}",
         excluded_mass=excluded,
     )
+
+
+def _mask_form(words: str) -> tuple[bool, bool]:
+    """Whether the order of positions hides keys: causal, windowed. Padding is dealt with by itself."""
+    return "causal" in words, "window" in words
 
 
 def _share(maps: Array, outside: Array) -> float:

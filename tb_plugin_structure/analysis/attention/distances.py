@@ -27,25 +27,31 @@ def hellinger(teacher: Array, student: Array) -> Array:
             f"teacher maps are {teacher.shape[1]} x {teacher.shape[2]}, student maps {student.shape[1]} x "
             f"{student.shape[2]}; pool them to one size first (pooling.pool)"
         )
-    t_root, t_valid = _roots(teacher)
-    s_root, s_valid = _roots(student)
-    rows = t_valid.astype(np.float32) @ s_valid.astype(np.float32).T
-    overlap = t_root.reshape(len(teacher), -1) @ s_root.reshape(len(student), -1).T
+    return hellinger_of_roots(normalized_roots(teacher), normalized_roots(student))
+
+
+Roots = tuple[Array, Array]
+
+
+def hellinger_of_roots(teacher: Roots, student: Roots) -> Array:
+    """As :func:`hellinger`, from what :func:`normalized_roots` gave."""
+    (t_roots, t_valid), (s_roots, s_valid) = teacher, student
+    rows = t_valid @ s_valid.T
     with np.errstate(invalid="ignore", divide="ignore"):
-        distance: Array = np.sqrt(np.clip(1.0 - overlap / rows, 0.0, 1.0))
+        distance: Array = np.sqrt(np.clip(1.0 - (t_roots @ s_roots.T) / rows, 0.0, 1.0))
     distance[rows == 0] = math.nan
     return distance
 
 
-def _roots(maps: Array) -> tuple[Array, Array]:
-    """Square roots of the normalised rows, and which rows have mass."""
+def normalized_roots(maps: Array) -> Roots:
+    """Square roots of the normalised rows, [heads, queries · keys], and [heads, queries] 1 where a row has mass."""
     maps = np.asarray(maps, np.float32)
     finite: Array = np.all(np.isfinite(maps), axis=-1)
     clean = np.where(finite[..., None], maps, 0.0).clip(0)
     sums = clean.sum(-1)
     valid = sums > 1e-6
-    roots: Array = np.sqrt(clean / np.where(valid, sums, 1.0)[..., None]) * valid[..., None]
-    return roots, valid
+    roots = np.sqrt(clean / np.where(valid, sums, 1.0)[..., None]) * valid[..., None]
+    return roots.reshape(len(maps), -1), valid.astype(np.float32)
 
 
 def jensen_shannon(teacher: Array, student: Array) -> float:
