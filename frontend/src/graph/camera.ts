@@ -8,7 +8,7 @@ export interface Rect {
 const SMALLEST_SCALE = 0.02;
 const LARGEST_SCALE = 3;
 /** Text is not readable below this; fitting a tall graph stops here and shows its beginning. */
-const READABLE_SCALE = 0.42;
+const READABLE_SCALE = 0.7;
 
 /** Maps the drawing's coordinates to pixels: pixel = (world - position) * scale. */
 export class Camera {

@@ -19,8 +19,10 @@ export const HEADER_HEIGHT = 28;
 const NARROWEST = 84;
 /** Widths are multiples of this, so that blocks whose names differ by a digit share a layout. */
 const WIDTH_STEP = 12;
-const WIDEST = 300;
-const GLYPH = 26;
+/** Titles are drawn a little larger when the graph is small, and shall still fit. */
+const SLACK = 1.12;
+const WIDEST = 320;
+const GLYPH = 28;
 
 /** The name of a node, without what its parent already says: "attention.self" within "layer.0.attention" is "self". */
 export function nodeName(tree: DiffTree, node: number, side: SideName): string {
@@ -29,12 +31,13 @@ export function nodeName(tree: DiffTree, node: number, side: SideName): string {
   if (!model || row < 0) return "";
   if (tree.type[node] === NodeType.OPERATOR) return model.operatorName(row);
   if (tree.type[node] === NodeType.FOLD) {
-    const name = localPath(tree, node + 1, side, model, row);
-    return name.replace(/\.?\d+(?=\.|$)/, "") || model.callClass(row);
+    return localPath(tree, node + 1, side, model, row).replace(/\.?\d+$/, "") || model.callClass(row);
   }
   const ordinal = model.tables.calls.number("ordinal")[row]!;
-  const name = localPath(tree, node, side, model, row) || model.callClass(row);
-  return ordinal ? `${name} (call ${ordinal + 1})` : name;
+  const local = localPath(tree, node, side, model, row);
+  // A number alone says nothing: "layer1.0", not "0".
+  const name = /^\d+$/.test(local) ? model.callPath(row).split(".").slice(-2).join(".") : local;
+  return (name || model.callClass(row)) + (ordinal ? ` (call ${ordinal + 1})` : "");
 }
 
 function localPath(tree: DiffTree, node: number, side: SideName, model: ModelSide, call: number): string {
@@ -63,7 +66,11 @@ export function cardText(tree: DiffTree, node: number, side: SideName): CardText
   const title = nodeName(tree, node, side);
   if (tree.type[node] === NodeType.OPERATOR) return { title, subtitle: "" };
   if (tree.type[node] === NodeType.FOLD) {
-    return { title: `${title} ×${foldCount(tree, node, side)}`, subtitle: model.callClass(row) };
+    const subtitle = model.callClass(row);
+    return {
+      title: `${title} ×${foldCount(tree, node, side)}`,
+      subtitle: subtitle === title ? "" : subtitle,
+    };
   }
   return { title, subtitle: model.callClass(row) };
 }
@@ -89,7 +96,7 @@ export function cardSize(
   for (const { title, subtitle } of texts) {
     widest = Math.max(
       widest,
-      textWidth(title, "title") + GLYPH + 14,
+      textWidth(title, "title") * SLACK + GLYPH + 14,
       textWidth(subtitle, "body") + GLYPH + 14,
     );
   }

@@ -22,8 +22,7 @@ export function foldRuns(children: Draft[], teacher: ModelSide, student: ModelSi
     while (sign !== null && end < children.length && signature(children[end]!, teacher, student) === sign)
       end++;
     const run = children.slice(at, end);
-    const isWhole = run.length === children.length && run.length <= SHORTEST_RUN;
-    if (run.length >= SHORTEST_RUN && !isWhole) folded.push(foldOf(run));
+    if (run.length >= SHORTEST_RUN) folded.push(foldOf(run));
     else folded.push(...run);
     at = end;
   }

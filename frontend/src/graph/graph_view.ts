@@ -11,11 +11,23 @@ import type { Place, Scene } from "./scene";
 
 export interface GraphEvents {
   select(place: Place | null, additive: boolean): void;
-  toggle(node: number): void;
+  toggle(place: Place): void;
   hover(node: number): void;
   /** What the pointer rests on, for a hint; null: nothing. The position is in the page. */
   hint(what: { place: Place } | { edge: EdgeHit } | null, x: number, y: number): void;
 }
+
+/** A node's place before and after, and where on the screen it begins and ends. */
+interface Anchoring {
+  from: Rect;
+  to: Rect;
+  startX: number;
+  endX: number;
+  pixelY: number;
+}
+
+/** Text cannot be read when a drawing is shown smaller than this. */
+const NARROW_SCALE = 0.55;
 
 /** The graph on a canvas. It is told what to show and tells what was done to it. */
 export class GraphView {
@@ -28,7 +40,7 @@ export class GraphView {
   private previous: Scene | null = null;
   private transition: {
     start: number;
-    anchor: { from: Rect; to: Rect; pixelX: number; pixelY: number } | null;
+    anchor: Anchoring | null;
   } | null = null;
   private frame = 0;
   private minimapDirty = true;
@@ -55,7 +67,7 @@ export class GraphView {
       click: (x, y, event) => this.click(x, y, event),
       doubleClick: (x, y) => {
         const place = this.at(x, y);
-        if (place) this.events.toggle(place.node);
+        if (place) this.events.toggle(place);
       },
       hover: (x, y) => this.hover(x, y),
       leave: () => {
@@ -67,8 +79,16 @@ export class GraphView {
     this.observer.observe(container);
   }
 
-  /** Shows another state. `anchor` keeps its place on the screen while the rest makes room. */
-  setScene(scene: Scene, anchor: Place | null = null): void {
+  /** Whether a drawing is so wide that fitting it would make it unreadable. */
+  isTooNarrow(scene: Scene): boolean {
+    return this.camera.width > 10 && scene.bounds().width * NARROW_SCALE > this.camera.width;
+  }
+
+  /**
+   * Shows another state. `anchor` keeps its place on the screen while the rest makes room; when it is not under
+   * the pointer, the drawing is centred sideways if it fits.
+   */
+  setScene(scene: Scene, anchor: Place | null = null, isPointed = true): void {
     const before = this.scene;
     this.scene = scene;
     this.minimapDirty = true;
@@ -87,6 +107,8 @@ export class GraphView {
     const to = anchor && scene.rect(scene.shown(anchor.node), anchor.side);
     const { camera } = this;
     const visible = from && overlaps(from, camera.view());
+    const bounds = scene.bounds();
+    const centred = !isPointed && bounds.width * camera.scale <= camera.width;
     const motion = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : MOTION_MS;
     this.previous = before;
     this.transition = {
@@ -96,7 +118,10 @@ export class GraphView {
           ? {
               from,
               to,
-              pixelX: (from.x - camera.x) * camera.scale,
+              startX: (from.x - camera.x) * camera.scale,
+              endX: centred
+                ? (to.x - bounds.x - bounds.width / 2) * camera.scale + camera.width / 2
+                : (from.x - camera.x) * camera.scale,
               pixelY: (from.y - camera.y) * camera.scale,
             }
           : null,
@@ -167,7 +192,7 @@ export class GraphView {
       const { anchor } = this.transition;
       if (anchor) {
         const at = (a: number, b: number) => a + (b - a) * progress;
-        camera.x = at(anchor.from.x, anchor.to.x) - anchor.pixelX / camera.scale;
+        camera.x = at(anchor.from.x, anchor.to.x) - at(anchor.startX, anchor.endX) / camera.scale;
         camera.y = at(anchor.from.y, anchor.to.y) - anchor.pixelY / camera.scale;
       }
       if (t >= 1) {
@@ -214,7 +239,7 @@ export class GraphView {
     this.canvas.focus({ preventScroll: true });
     const place = this.at(x, y);
     if (place && this.scene && this.onChevron(place, x, y)) {
-      this.events.toggle(place.node);
+      this.events.toggle(place);
       return;
     }
     this.events.select(place, event.ctrlKey || event.metaKey || event.shiftKey);

@@ -108,7 +108,7 @@ export class LayoutPlan {
     const widths = (["teacher", "student"] as const).map((side) =>
       textWidth(portName(this.tree, port, side, isOutput), "body"),
     );
-    return Math.ceil((Math.max(...widths) + 24) / 8) * 8;
+    return Math.ceil((Math.max(...widths) * 1.15 + 20) / 8) * 8;
   }
 }
 

@@ -1,5 +1,5 @@
-import { type DiffTree, NodeType, type SideName } from "./diff_tree";
-import type { ModelSide } from "./model_side";
+import type { DiffTree, SideName } from "./diff_tree";
+import { type Flow, flowOf, MODEL_OUTPUT } from "./flow";
 
 /**
  * What one opened node shows: its children, the data flow among them, and ports where data crosses its border.
@@ -34,13 +34,8 @@ export interface LevelEdge {
   studentTensor: number;
   /** How many different values flow here. */
   count: number;
-  /** Node of the operator that made the value; -1 for inputs. It names the out-port of an opened `from`. */
+  /** Node that the value comes from; -1 for inputs. It names the out-port of an opened `from`. */
   producer: number;
-}
-
-/** Key of the in-port of the model's k-th input. */
-export function inputKey(k: number): number {
-  return -2 - k;
 }
 
 export function buildLevel(tree: DiffTree, node: number): Level {
@@ -51,8 +46,8 @@ export function buildLevel(tree: DiffTree, node: number): Level {
   });
   const builder = new LevelBuilder(node, children);
   for (const side of ["teacher", "student"] as const) {
-    const model = tree.side(side);
-    if (model) collect(tree, node, side, model, position, builder);
+    const flow = flowOf(tree, side);
+    if (flow) collect(tree, node, side, flow, position, builder);
   }
   return builder.finish();
 }
@@ -61,28 +56,20 @@ function collect(
   tree: DiffTree,
   node: number,
   side: SideName,
-  model: ModelSide,
+  flow: Flow,
   position: Map<number, number>,
   builder: LevelBuilder,
 ): void {
-  const { producers, readers } = model;
-  const operatorNode = tree.operatorNode[side];
-  const inputs = inputOrdinals(model);
   for (let at = node + 1; at < tree.end[node]!; at++) {
-    if (tree.type[at] !== NodeType.OPERATOR) continue;
-    const operator = tree[side][at]!;
-    // A pairing of several operators with one shows that one more than once; its edges belong to the first.
-    if (operator < 0 || operatorNode[operator] !== at) continue;
+    const incoming = flow.incoming(at);
+    const outgoing = flow.outgoing(at);
+    if (!incoming.length && !outgoing.length) continue;
     const here = position.get(tree.childHolding(node, at))!;
-    for (const tensor of model.operatorInputs(operator)) {
-      const producer = producers[tensor]!;
-      if (producer < 0) {
-        const ordinal = inputs.get(tensor);
-        if (ordinal !== undefined) builder.enter(inputKey(ordinal), here, side, tensor, -1);
-        continue;
-      }
-      const from = operatorNode[producer]!;
-      if (tree.contains(node, from)) {
+    for (const edge of incoming) {
+      const from = flow.from[edge]!;
+      const tensor = flow.tensor[edge]!;
+      if (from < 0) builder.enter(from, here, side, tensor, -1);
+      else if (tree.contains(node, from)) {
         const there = position.get(tree.childHolding(node, from))!;
         if (there !== here) builder.inner(there, here, side, tensor, from);
       } else {
@@ -90,40 +77,11 @@ function collect(
         builder.enter(tree.childHolding(common, from), here, side, tensor, from);
       }
     }
-    for (const tensor of model.operatorOutputs(operator)) {
-      for (let r = readers.offsets[tensor]!; r < readers.offsets[tensor + 1]!; r++) {
-        if (!tree.contains(node, operatorNode[readers.operators[r]!]!)) {
-          builder.leave(here, side, tensor, at);
-          break;
-        }
-      }
+    for (const edge of outgoing) {
+      const to = flow.to[edge]!;
+      if (to === MODEL_OUTPUT || !tree.contains(node, to)) builder.leave(here, side, flow.tensor[edge]!, at);
     }
   }
-  if (tree.parent[node]! < 0) {
-    // What the model returns leaves it, whether or not someone reads it.
-    for (const tensor of model.tables.calls.row("outputs", 0)) {
-      const producer = producers[tensor]!;
-      if (producer < 0) continue;
-      const made = operatorNode[producer]!;
-      const child = tree.childHolding(node, made);
-      if (child >= 0) builder.leave(position.get(child)!, side, tensor, made);
-    }
-  }
-}
-
-/** Tensors that came from outside the model → their place among the inputs. */
-function inputOrdinals(model: ModelSide): Map<number, number> {
-  const ordinals = new Map<number, number>();
-  let next = 0;
-  for (const tensor of model.tables.calls.row("inputs", 0)) {
-    if (!ordinals.has(tensor)) ordinals.set(tensor, next++);
-  }
-  const origin = model.tables.tensors.number("origin");
-  for (let tensor = 0; tensor < origin.length; tensor++) {
-    const isOutside = origin[tensor] === 1 || origin[tensor] === 5;
-    if (isOutside && !ordinals.has(tensor)) ordinals.set(tensor, next++);
-  }
-  return ordinals;
 }
 
 class LevelBuilder {

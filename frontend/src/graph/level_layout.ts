@@ -1,6 +1,7 @@
 import { Graph, layout } from "@dagrejs/dagre";
 import { layoutLayers } from "./layered";
 import { findSkips, longestPathRanks } from "./ranks";
+import { straightenPorts } from "./straighten";
 
 /** One opened node to lay out. Edge ends are positions as in Level: children, in-ports, out-ports. */
 export interface LevelSpec {
@@ -40,9 +41,9 @@ export interface LevelLayout {
   isSkip: Uint8Array;
 }
 
-export const PADDING = 16;
+export const PADDING = 14;
 const RANK_GAP = 22;
-const NODE_GAP = 22;
+const NODE_GAP = 18;
 export const LABEL_HEIGHT = 14;
 /** Beyond these, dagre takes too long (or its recursion too deep) and edges get lanes of their own. */
 const MOST_CHILDREN = 300;
@@ -74,6 +75,7 @@ export function layoutLevel(
     ranks[spec.to[edge]!]! - ranks[from]! > LONGEST_SPAN ? 1 : 0,
   );
   const placed = children > MOST_CHILDREN ? layoutLayers(spec, w, h, ranks) : layoutDagre(spec, w, h, isLong);
+  straightenPorts(spec, w, h, placed);
   return frame(spec, w, h, ranks, isLong, placed);
 }
 

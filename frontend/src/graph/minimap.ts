@@ -3,8 +3,8 @@ import { CanvasPen } from "./canvas_pen";
 import { type Look, paint } from "./painter";
 import type { Scene } from "./scene";
 
-const WIDTH = 160;
-const HEIGHT = 200;
+const WIDTH = 110;
+const HEIGHT = 150;
 
 /** The whole picture, small, with a frame around what is visible. Drag the frame to move. */
 export class Minimap {

@@ -1,24 +1,23 @@
 import { type DiffTree, NodeType } from "./diff_tree";
 
 /** The first picture holds about this many nodes. */
-const FIRST_PICTURE = 26;
+const FIRST_PICTURE = 40;
 const DEEPEST = 3;
 
-/** What is open at first: the model, and then whatever fits, shallow nodes first. Stacks stay folded. */
+/**
+ * What is open at first: the model, then its modules level by level, as long as a whole level fits. Stacks stay
+ * folded.
+ */
 export function firstOpening(tree: DiffTree): Set<number> {
   const open = new Set([0]);
   let shown = tree.children(0).length;
   let layer = [...tree.children(0)];
   for (let depth = 1; depth < DEEPEST; depth++) {
-    const next: number[] = [];
-    for (const node of layer) {
-      if (!tree.isExpandable(node) || tree.type[node] !== NodeType.CALL) continue;
-      const children = tree.children(node);
-      if (shown + children.length - 1 > FIRST_PICTURE) continue;
-      shown += children.length - 1;
-      open.add(node);
-      next.push(...children);
-    }
+    const opening = layer.filter((node) => tree.type[node] === NodeType.CALL && tree.isExpandable(node));
+    const next = opening.flatMap((node) => [...tree.children(node)]);
+    shown += next.length - opening.length;
+    if (shown > FIRST_PICTURE || !opening.length) break;
+    for (const node of opening) open.add(node);
     layer = next;
   }
   return open;

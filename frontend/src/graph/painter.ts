@@ -10,7 +10,7 @@ import type { LevelLayout } from "./level_layout";
 import type { Pen } from "./pen";
 import { portName } from "./port_name";
 import { GUTTER, HEADING, type Scene } from "./scene";
-import { fitText, type TextStyle } from "./text_width";
+import { fitText, type TextStyle, textWidth } from "./text_width";
 
 /** Everything about the picture that is not where things lie. */
 export interface Look {
@@ -114,6 +114,7 @@ function ribbons({ pen, scene, look, view, scale }: Omit<Frame, "side">): void {
       style: "title",
       fill: colour.ink,
       align: "center",
+      scale: Math.max(1, 11 / 13 / scale),
       alpha: look.isFaint(node) ? 0.3 : 1,
     });
   });
@@ -177,8 +178,9 @@ function child(
   const colour = look.colour(node, side ?? (scene.tree.hasSide(node, "teacher") ? "teacher" : "student"));
   if (open) {
     const appearing = previous !== null && progress < 1 && !previous.isOpen(node);
-    container(frame, node, x, y, width, height, colour, faint);
+    container(frame, x, y, width, height, colour, faint);
     level(frame, node, x, y, appearing ? alpha * progress : alpha);
+    header(frame, node, x, y, width, colour, faint);
   } else card(frame, node, x, y, width, height, colour, faint);
 
   if (node === look.selected || node === look.marked) {
@@ -205,8 +207,7 @@ function child(
 }
 
 function container(
-  frame: Frame,
-  node: number,
+  { pen, look }: Frame,
   x: number,
   y: number,
   width: number,
@@ -214,7 +215,6 @@ function container(
   colour: NodeColour,
   alpha: number,
 ): void {
-  const { pen, look, scale } = frame;
   pen.rect(x, y, width, height, {
     fill: look.palette.page,
     stroke: colour.line,
@@ -228,16 +228,51 @@ function container(
     radius: 6,
     alpha: alpha * 0.85,
   });
+}
+
+/** The name of an opened node, written after what is in it, so that no line crosses it. */
+function header(
+  frame: Frame,
+  node: number,
+  x: number,
+  y: number,
+  width: number,
+  colour: NodeColour,
+  alpha: number,
+): void {
+  const { pen, look, scale } = frame;
+  if (13 * scale < 4.5) return;
   const { title, subtitle } = textOf(frame, node);
   const middle = y + HEADER_HEIGHT / 2 - 1;
-  if (13 * scale < 4.5) return;
   const size = Math.max(1, SMALLEST_TEXT / 13 / scale);
+  const start = x + 10 + 12 * size;
   pen.text("▾", x + 8, middle, { style: "body", fill: colour.ink, scale: size, alpha });
-  write(pen, title, "title", x + 10 + 12 * size, middle, width - 24 - 12 * size, size, colour.ink, alpha);
-  if (scale < 0.6) return;
-  const used = Math.min(width, 34 + fitWidth(title, "title"));
-  const rest = width - used - 12;
-  if (rest > 30) write(pen, subtitle, "body", x + used, middle, rest, 1, look.palette.textSoft, alpha);
+  const used = write(
+    frame,
+    title,
+    "title",
+    start,
+    middle,
+    width - (start - x) - 8,
+    size,
+    colour.ink,
+    alpha,
+    colour.fill,
+  );
+  const rest = width - (start - x) - used - 18;
+  if (scale < 0.6 || rest < 30) return;
+  write(
+    frame,
+    subtitle,
+    "body",
+    start + used + 8,
+    middle,
+    rest,
+    1,
+    look.palette.textSoft,
+    alpha,
+    colour.fill,
+  );
 }
 
 function card(
@@ -290,9 +325,9 @@ function card(
   const chevron = tree.isExpandable(node) ? 12 : 0;
   const start = x + 10 + glyphRoom;
   const room = width - 18 - glyphRoom - chevron;
-  write(pen, title, isOperator ? "body" : "title", start, middle, room, size, look.palette.text, alpha);
+  write(frame, title, isOperator ? "body" : "title", start, middle, room, size, look.palette.text, alpha);
   if (both)
-    write(pen, subtitle, "body", start, y + height * 0.7, room + chevron, 1, look.palette.textSoft, alpha);
+    write(frame, subtitle, "body", start, y + height * 0.7, room + chevron, 1, look.palette.textSoft, alpha);
   if (chevron && scale > 0.4) {
     pen.text("▸", x + width - 8, middle, {
       style: "body",
@@ -361,7 +396,7 @@ function edges(frame: Frame, model: Level, layout: LevelLayout, x: number, y: nu
       const [cx, cy] = [route[0]!, route[1]!];
       pen.rect(cx - 2.5, cy - 2.5, 5, 5, { fill: colour, radius: 2.5, alpha: faint ? alpha * 0.2 : alpha });
     }
-    if (scale < 0.55 || faint) continue;
+    if (scale < 0.5 || faint) continue;
     const text =
       side === null
         ? mergedEdgeLabel(tree, edge)
@@ -431,8 +466,12 @@ function edgeWeight(
   return 0.8 + Math.max(0, Math.log10(bytes + 1) - 2) * 0.75;
 }
 
+/** Smallest height of letters on the screen before a text is cut instead. */
+const SMALLEST_WHOLE_TEXT = 7.5;
+
+/** Writes a text smaller, and in the end cut, when it does not fit; returns the width it took. */
 function write(
-  pen: Pen,
+  { pen, scale }: Frame,
   text: string,
   style: TextStyle,
   x: number,
@@ -441,12 +480,14 @@ function write(
   size: number,
   fill: string,
   alpha: number,
-): void {
-  if (room > 6) pen.text(fitText(text, style, room / size), x, y, { style, fill, scale: size, alpha });
-}
-
-function fitWidth(text: string, style: TextStyle): number {
-  return text.length * (style === "title" ? 7 : 6.5);
+  backing?: string,
+): number {
+  if (room < 6 || !text) return 0;
+  const whole = room / textWidth(text, style);
+  const shrunk = Math.min(size, Math.max(whole, SMALLEST_WHOLE_TEXT / 13 / scale));
+  const shown = fitText(text, style, room / shrunk);
+  pen.text(shown, x, y, { style, fill, scale: shrunk, alpha, ...(backing ? { backing } : {}) });
+  return textWidth(shown, style) * shrunk;
 }
 
 function outside(points: ArrayLike<number>, view: Rect): boolean {

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { Button } from "./Button";
 import { type Chip, Chips } from "./Chips";
 import { Help, type KeyHelp } from "./Help";
+import { Icon } from "./Icon";
 import { useKeys } from "./keys";
 import { SidePicker } from "./SidePicker";
 import { Empty, Show } from "./States";
@@ -77,7 +78,7 @@ export function Frame(props: FrameProps) {
                   disabled={!session.student.value}
                   onClick={() => session.swap()}
                 >
-                  ⇄
+                  <Icon name="swap" />
                 </Button>
                 <SidePicker session={session} which="student" />
                 {props.hasPolicy && session.student.value && <PolicyPicker session={session} />}
@@ -85,7 +86,7 @@ export function Frame(props: FrameProps) {
                 {props.controls}
                 {props.exports?.length ? <ExportMenu items={props.exports} /> : null}
                 <Button label="Keys and legend (?)" onClick={() => setHelp(true)}>
-                  ?
+                  <Icon name="help" />
                 </Button>
               </header>
               <div class="summary">
@@ -151,7 +152,7 @@ function ExportMenu({ items }: { items: ExportItem[] }) {
           open.value = !open.value;
         }}
       >
-        ⤓
+        <Icon name="download" />
       </button>
       {open.value && (
         <ul>

@@ -1,5 +1,6 @@
 import { COLOURINGS } from "../../graph/colouring";
 import { Button } from "../../ui/Button";
+import { Icon } from "../../ui/Icon";
 import type { DiffState, View } from "./diff_state";
 import type { GraphCommands } from "./GraphPane";
 import { placeSide } from "./GraphPane";
@@ -39,9 +40,9 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
       {isPair && hasGraph && (
         <Button
           label="Draw both models as one graph instead of side by side"
-          pressed={state.arrangement.value === "merged"}
+          pressed={state.arrangementName === "merged"}
           onClick={() => {
-            state.arrangement.value = state.arrangement.value === "merged" ? "side by side" : "merged";
+            state.arrangement.value = state.arrangementName === "merged" ? "side by side" : "merged";
           }}
         >
           Merged
@@ -69,18 +70,18 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
             disabled={!state.canUndo.value}
             onClick={() => state.undo()}
           >
-            ↶
+            <Icon name="undo" />
           </Button>
           <Button label="Redo (Ctrl+Shift+Z)" disabled={!state.canRedo.value} onClick={() => state.redo()}>
-            ↷
+            <Icon name="redo" />
           </Button>
         </>
       )}
       <Button label="Open everything (e)" onClick={() => state.openAll(Math.max(0, selected))}>
-        ⊞
+        <Icon name="open" />
       </Button>
       <Button label="Back to the first picture (c)" onClick={() => state.closeAll()}>
-        ⊟
+        <Icon name="close" />
       </Button>
       <Button
         label="Upstream: all that the selected node depends on (u)"
@@ -88,7 +89,7 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
         disabled={selected <= 0}
         onClick={() => toggleCone("upstream")}
       >
-        ⇑
+        <Icon name="upstream" />
       </Button>
       <Button
         label="Downstream: all that depends on the selected node (d)"
@@ -96,7 +97,7 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
         disabled={selected <= 0}
         onClick={() => toggleCone("downstream")}
       >
-        ⇓
+        <Icon name="downstream" />
       </Button>
       {state.marked.value > 0 && (
         <Button
@@ -104,7 +105,7 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
           pressed={state.cone.value === "between"}
           onClick={() => toggleCone("between")}
         >
-          ⇕
+          <Icon name="between" />
         </Button>
       )}
       {hasGraph && (
@@ -116,17 +117,17 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
               state.weighEdges.value = !state.weighEdges.value;
             }}
           >
-            ≋
+            <Icon name="weigh" />
           </Button>
           <Button
             label="Zoom to the selected node (z)"
             disabled={selected <= 0}
             onClick={() => commands.view?.zoomTo(selected, placeSide(commands.scene, selected))}
           >
-            ⌖
+            <Icon name="focus" />
           </Button>
           <Button label="Fit the graph into the window (f)" onClick={() => commands.view?.fit()}>
-            ⛶
+            <Icon name="fit" />
           </Button>
         </>
       )}

@@ -29,7 +29,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
         if (additive && place) state.mark(place.node);
         else state.select(place?.node ?? -1, false);
       },
-      toggle: (node) => state.toggle(node, placeSide(commands.scene, node)),
+      toggle: ({ node, side }) => state.toggle(node, side, true),
       hover: (node) => {
         state.hovered.value = node;
       },
@@ -55,8 +55,14 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       const missing = plan.missing(specs.values());
       const show = () => {
         if (mine !== turn) return;
-        commands.scene = new Scene(plan, specs);
-        view.setScene(commands.scene, anchor as Place | null);
+        const scene = new Scene(plan, specs);
+        const isNew = commands.scene?.tree !== scene.tree;
+        commands.scene = scene;
+        if (isNew && arrangement === "side by side" && !state.arrangement.peek() && view.isTooNarrow(scene)) {
+          state.isNarrow.value = true;
+          return;
+        }
+        view.setScene(scene, anchor, anchor?.isPointed ?? false);
         const selected = state.selected.peek();
         if (selected > 0 && !anchor) view.reveal(selected, placeSide(commands.scene, selected));
       };

@@ -1,5 +1,6 @@
 import { useRef } from "preact/hooks";
 import { Button } from "../../ui/Button";
+import { Icon } from "../../ui/Icon";
 import { useKeys } from "../../ui/keys";
 import type { DiffState } from "./diff_state";
 
@@ -52,10 +53,10 @@ export function SearchBox({ state }: { state: DiffState }) {
       {nodes.length > 0 && (
         <>
           <Button label="Previous result (N)" onClick={() => state.step(-1)}>
-            ↑
+            <Icon name="up" />
           </Button>
           <Button label="Next result (n)" onClick={() => state.step(1)}>
-            ↓
+            <Icon name="down" />
           </Button>
         </>
       )}

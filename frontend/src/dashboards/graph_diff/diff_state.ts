@@ -27,10 +27,20 @@ export interface Comparison {
   counts: KindCounts;
 }
 
+/** What stays in place on the screen when something opens; `isPointed` when the pointer is on it. */
+export interface Anchor {
+  node: number;
+  side: SideName;
+  isPointed: boolean;
+}
+
 export type View = "both" | "outline" | "graph";
 
 /** Opened nodes are written into the address one by one up to this length. */
 const LONGEST_OPEN = 1500;
+
+/** A fold of no more blocks than this opens with its module. */
+const FEW_BLOCKS = 8;
 
 /** All that the Graph diff shows, shared by outline, graph and inspector. */
 export class DiffState {
@@ -40,7 +50,9 @@ export class DiffState {
   readonly marked = signal(-1);
   readonly hovered = signal(-1);
   /** The node that was just opened or closed, and on which side: it stays where it is on the screen. */
-  anchor: { node: number; side: SideName } | null = null;
+  anchor: Anchor | null = null;
+  /** In a narrow window two drawings would be too small to read; decided anew for each pair of models. */
+  readonly isNarrow = signal(false);
   readonly view: Signal<string>;
   readonly arrangement: Signal<string>;
   readonly colouring: Signal<string>;
@@ -65,7 +77,7 @@ export class DiffState {
   constructor(readonly session: Session) {
     const { url } = session;
     this.view = url.text("view", "both");
-    this.arrangement = url.text("arrange", "side by side");
+    this.arrangement = url.text("arrange");
     this.colouring = url.text("colour", "kind");
     this.kinds = url.text("kinds");
     this.query = url.text("q");
@@ -112,7 +124,8 @@ export class DiffState {
   }
 
   get arrangementName(): Arrangement {
-    return this.arrangement.value === "merged" ? "merged" : "side by side";
+    const chosen = this.arrangement.value;
+    return chosen === "merged" || (chosen === "" && this.isNarrow.value) ? "merged" : "side by side";
   }
 
   reload(): void {
@@ -138,17 +151,22 @@ export class DiffState {
     else this.marked.value = this.marked.value === node ? -1 : node;
   }
 
-  toggle(node: number, side: SideName = "teacher"): void {
+  toggle(node: number, side: SideName = "teacher", isPointed = false): void {
     const tree = this.comparison.value?.tree;
     if (!tree?.isExpandable(node)) return;
     const next = new Set(this.open.value);
     const opening = !next.delete(node);
-    if (opening) next.add(node);
-    this.setOpen(next, { node, side });
+    if (opening) {
+      next.add(node);
+      // A module that holds nothing but its blocks shows them at once.
+      const [only, ...others] = tree.children(node);
+      if (only !== undefined && !others.length && tree.children(only).length <= FEW_BLOCKS) next.add(only);
+    }
+    this.setOpen(next, { node, side, isPointed });
     announce(opening ? "opened" : "closed");
   }
 
-  setOpen(open: Set<number>, anchor: { node: number; side: SideName } | null = null): void {
+  setOpen(open: Set<number>, anchor: Anchor | null = null): void {
     this.anchor = anchor;
     open.add(0);
     this.open.value = open;
@@ -257,6 +275,7 @@ export class DiffState {
       if (before && open.size < 2) for (const node of firstOpening(tree)) open.add(node);
       open.add(0);
       this.anchor = null;
+      if (!before) this.isNarrow.value = false;
       this.open.value = open;
       this.marked.value = -1;
       this.cone.value = null;
