@@ -227,6 +227,8 @@ class _Chain:
     def _unclear(self) -> None:
         self.mismatch("rank" if len(self.student.shape) != len(self.teacher.shape) else "shape")
         for side, feature in (("teacher", self.teacher), ("student", self.student)):
+            if feature.names[:1] == (dim.SINGLE,):
+                raise Refusal(f"the {side}'s value is the same for every example of the batch ({_text(feature)})")
             if any("·" in name and name.startswith(dim.BATCH) for name in feature.names):
                 raise Refusal(
                     f"the {side}'s batch is folded into another dimension ({_text(feature)}); hook the module before "
@@ -620,9 +622,15 @@ _ALIKE = frozenset({dim.HIDDEN, dim.CHANNELS})
 
 
 def _share_meaning(teacher: Feature, student: Feature) -> tuple[Feature, Feature]:
-    """Where one side's dimensions have no name and the ranks agree, the other side's names hold for both."""
+    """Where one side's dimensions have no name, the other side's names hold for both, if the modules are of one class
+    or agree in the names that both have."""
+    if teacher.names[:1] == student.names[:1] == (dim.SINGLE,):  # tables of positions: one example stands for all
+        teacher, student = (side.renamed((dim.BATCH, *side.names[1:])) for side in (teacher, student))
     if len(teacher.dimensions) == len(student.dimensions):
         names = list(zip(teacher.names, student.names, strict=True))
+        agree = [_same_meaning(a, b) for a, b in names if dim.UNKNOWN not in (a, b)]
+        if teacher.class_name != student.class_name and not (agree and all(agree)):
+            return teacher, student
         teacher = teacher.renamed(tuple(b if a == dim.UNKNOWN else a for a, b in names))
         student = student.renamed(tuple(a if b == dim.UNKNOWN else b for a, b in names))
     return teacher, student

@@ -12,6 +12,7 @@ A rule is a function that looks at a comparison and yields what it found. Regist
 from __future__ import annotations
 
 import fnmatch
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -107,7 +108,7 @@ def unregister(id: str) -> None:
 
 def rules() -> dict[str, Rule]:
     """All registered rules by id, built-in ones included."""
-
+    importlib.import_module("tb_plugin_structure.analysis.audit.rules")  # registers them
     return dict(_RULES)
 
 

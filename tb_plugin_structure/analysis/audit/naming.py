@@ -66,12 +66,12 @@ class Names:
     def unknown(self, tensor: int) -> Label:
         shape = self.shapes[tensor]
         return tuple(
-            Dimension(dim.BATCH if axis == 0 and size in self._batch_sizes else dim.UNKNOWN, size)
+            Dimension(dim.BATCH if axis == 0 and size in self.batch_sizes else dim.UNKNOWN, size)
             for axis, size in enumerate(shape)
         )
 
     @cached_property
-    def _batch_sizes(self) -> set[int]:
+    def batch_sizes(self) -> set[int]:
         """Sizes of the first dimension of the model's inputs."""
         if not self.structure.module_calls.rows:
             return set()
@@ -133,14 +133,28 @@ class Names:
     def _seed_sequence_first(self) -> None:
         structure = self.structure
         calls = structure.module_calls
-        for module, rows in structure.calls_of_module.items():
-            attributes = structure.attributes(module)
-            if attributes.get("batch_first") != "False":
-                continue
-            for call in rows:
+        for module in self._sequence_first_modules():
+            for call in structure.calls_of_module.get(module, ()):
                 for tensor in [*calls.values("inputs", call).tolist(), *calls.values("outputs", call).tolist()]:
                     if len(self.shapes[tensor]) == 3 and self._is_sequence(tensor, structure.module_classes[module]):
                         self.labels.setdefault(tensor, named(_SEQUENCE_FIRST, self.shapes[tensor]))
+
+    def _sequence_first_modules(self) -> set[int]:
+        """Modules that say ``batch_first=False``, and the layers of torch's transformer around them: those run a fused
+        kernel instead of calling what they hold."""
+        structure = self.structure
+        parents = structure.modules["parent"].tolist()
+        found: set[int] = set()
+        for module in range(structure.modules.rows):
+            is_torch = structure.modules.text("class_module", module).startswith("torch.nn")
+            if not is_torch or structure.attributes(module).get("batch_first") != "False":
+                continue
+            while module >= 0 and module not in found:
+                found.add(module)
+                module = parents[module]
+                if module >= 0 and not structure.module_classes[module].startswith(("Transformer", "ModuleList")):
+                    break
+        return found
 
     def _is_sequence(self, tensor: int, class_name: str) -> bool:
         """Not the attention weights that a MultiheadAttention returns beside its output."""
@@ -361,7 +375,11 @@ def _linear(names: Names, kernel: int, inputs: list[int], outputs: list[int]) ->
 def _embedding(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> Label | None:
     indices = inputs[-1]
     label = names.known(indices, {1: (dim.TOKENS,), 2: (dim.BATCH, dim.TOKENS)})
-    return None if label is None else (*label, Dimension(dim.HIDDEN, names.shapes[outputs[0]][-1]))
+    if label is None:
+        return None
+    if label[0].name == dim.BATCH and label[0].size == 1 and 1 not in names.batch_sizes:
+        label = (Dimension(dim.SINGLE, 1), *label[1:])  # a table of positions, the same for every example
+    return (*label, Dimension(dim.HIDDEN, names.shapes[outputs[0]][-1]))
 
 
 def _attention(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> Label | None:

@@ -66,8 +66,9 @@ def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimensi
                 taken = []
                 break
             elif factor.size % need == 0:
-                taken.append(Dimension(dim.UNKNOWN, need))
-                queue.insert(0, Dimension(dim.UNKNOWN, factor.size // need))
+                outer, inner = _halves(factor)
+                taken.append(Dimension(outer, need))
+                queue.insert(0, Dimension(inner, factor.size // need))
                 product = size
             else:
                 return None
@@ -75,6 +76,13 @@ def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimensi
             out.append(merge(taken))
             position += 1
     return tuple(out) if all(factor.size == 1 for factor in queue) else None
+
+
+def _halves(factor: Dimension) -> tuple[str, str]:
+    """Names of the two parts of a factor of which another dimension takes the outer one."""
+    if factor.name in (dim.HIDDEN, dim.CHANNELS, dim.HEAD_DIM):
+        return dim.HEADS, dim.HEAD_DIM
+    return dim.UNKNOWN, dim.UNKNOWN
 
 
 def _run(shape: Sequence[int], position: int, size: int) -> int:
@@ -105,7 +113,7 @@ def _split(factor: Dimension, sizes: Sequence[int]) -> list[Dimension]:
 
 def _split_names(factor: Dimension, sizes: Sequence[int]) -> Sequence[str]:
     count, name = len(sizes), factor.name
-    if name in (dim.HIDDEN, dim.CHANNELS) and count == 2:
+    if name in (dim.HIDDEN, dim.CHANNELS, dim.HEAD_DIM) and count == 2:
         return (dim.HEADS, dim.HEAD_DIM)
     if name in (dim.HIDDEN, dim.CHANNELS) and count == 3:
         return ("qkv", dim.HEADS, dim.HEAD_DIM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
@@ -27,6 +28,7 @@ def dead_module(context: Context) -> Iterator[Finding]:
 
 def _dead(side: Side) -> Iterator[Finding]:
     structure, stages = side.structure, side.stages
+    groups: dict[tuple[str, str, bool], list[tuple[str, int]]] = {}  # equal modules of a stack are one finding
     for module, path in enumerate(structure.module_paths):
         parent = stages.parents[module]
         if module == 0 or stages.active[module] or structure.module_classes[module] in _NEVER_CALLED:
@@ -36,16 +38,20 @@ def _dead(side: Side) -> Iterator[Finding]:
         parameters = side.own_parameters(module)
         if not parameters or any(row in side.read_parameters for row in structure.module_parameters(module)):
             continue  # nothing to train, or its weights are used without calling it
-        count = side.parameter_count(module)
         siblings = [
             child
             for child in structure.module_children[parent]
             if stages.active[child] and structure.module_classes[child] == structure.module_classes[module]
         ]
-        routed = structure.module_classes[parent] == "ModuleList" and siblings
+        routed = structure.module_classes[parent] == "ModuleList" and bool(siblings)
+        key = (re.sub(r"\d+", "*", path), structure.module_classes[module], routed)
+        groups.setdefault(key, []).append((path, side.parameter_count(module)))
+    for (pattern, class_name, routed), found in groups.items():
+        count = sum(parameters for _, parameters in found)
+        what = found[0][0] if len(found) == 1 else f"{pattern}: {len(found)} modules"
         yield side.found(
-            f"{path} ({structure.module_classes[module]}, {count:,} parameters) was never called"
-            + (", while equal modules beside it were (routing by data?)" if routed else ""),
-            path,
+            f"{what} ({class_name}, {count:,} parameters) never called"
+            + (", while equal modules beside them were (routing by data?)" if routed else ""),
+            found[0][0],
             severity="info" if routed else "",
         )

@@ -10,7 +10,7 @@ from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.views import view
 
 _VIEWS = ("view", "_unsafe_view", "reshape", "_reshape_alias")
-_FEATURES = (dim.CHANNELS, dim.HIDDEN)
+_FEATURES = (dim.CHANNELS, dim.HIDDEN, dim.HEADS, dim.HEAD_DIM)
 
 
 @rule(
@@ -47,7 +47,7 @@ def exchanges(label: Sequence[Dimension], target: Sequence[int]) -> bool:
     >>> exchanges(channels_first, (2, 49, 64)), exchanges(channels_first, (2, 64 * 49))
     (True, False)
     """
-    if any(dimension.name == dim.UNKNOWN for dimension in label) or view(label, target) is not None:
+    if any(dimension.name == dim.UNKNOWN for dimension in label):
         return False
     merged = _merge_space(label)
     source = [dimension.size for dimension in merged]

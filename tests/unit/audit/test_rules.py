@@ -1,0 +1,359 @@
+"""Each rule fires on a small model that has the fault and stays silent on one that has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tb_plugin_structure.analysis.audit import Finding, audit, rule, rules
+from tb_plugin_structure.analysis.audit.findings import unregister
+from tb_plugin_structure.capture import CaptureFailed, capture, observe
+from tb_plugin_structure.records.structure import Structure
+
+from .pairing import pair_by_path
+
+
+class Small(nn.Module):
+    """A convolution, batch norm, dropout and a head; `body` may replace the forward pass."""
+
+    def __init__(self, width: int = 8, body: Callable[[Small, Tensor], Any] | None = None) -> None:
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width)
+        self.drop, self.fc = nn.Dropout(0.5), nn.Linear(width, 5)
+        self.body = body
+
+    def forward(self, x: Tensor) -> Any:
+        if self.body is not None:
+            return self.body(self, x)
+        return self.fc(self.drop(F.relu(self.bn(self.conv(x))).mean((2, 3))))
+
+
+IMAGE = torch.ones(2, 3, 8, 8)
+
+
+def frozen(model: nn.Module) -> nn.Module:
+    return model.eval().requires_grad_(False)
+
+
+def record(model: nn.Module, inputs: Any = IMAGE) -> Structure:
+    return capture(model, (inputs,), name="model")
+
+
+def found(teacher: Structure, student: Structure | None = None, **options: Any) -> dict[str, list[Finding]]:
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in audit(pair_by_path(teacher, student or record(frozen(Small()))), **options).findings:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    return by_rule
+
+
+def warned(findings: Mapping[str, list[Finding]]) -> set[str]:
+    return {name for name, items in findings.items() if any(item.severity != "info" for item in items)}
+
+
+def test_a_healthy_pair_gives_no_warning() -> None:
+    assert warned(found(record(frozen(Small())))) == set()
+
+
+def test_every_rule_explains_itself_and_says_what_to_do() -> None:
+    assert len(rules()) >= 25
+    for registered in rules().values():
+        assert registered.explanation.endswith("."), registered.id
+        assert registered.fix.endswith("."), registered.id
+
+
+def test_trainable_teacher_of_a_training_student_warns() -> None:
+    teacher = record(Small().eval())
+    finding = found(teacher, record(Small().train()))["teacher-trainable"][0]
+    assert (finding.severity, finding.subject) == ("warning", "teacher")
+    assert "285 of the teacher's 285" in finding.message
+    assert found(teacher)["teacher-trainable"][0].severity == "info"  # both only recorded, nothing trains yet
+
+
+def test_teacher_in_training_mode_and_its_dropout() -> None:
+    findings = found(record(Small().train()))
+    assert "first bn" in findings["teacher-training-mode"][0].message
+    assert findings["dropout-in-teacher"][0].module_path == "drop"
+
+
+def test_a_student_in_training_mode_is_as_it_should_be() -> None:
+    findings = found(record(frozen(Small())), record(Small().train()))
+    assert warned(findings) == set()
+
+
+def test_dead_module() -> None:
+    model = Small()
+    model.unused = nn.Linear(4, 4)
+    finding = found(record(frozen(model)))["dead-module"][0]
+    assert "unused (Linear, 20 parameters) never called" in finding.message
+
+
+def test_a_module_whose_weight_is_used_without_calling_it_is_not_dead() -> None:
+    model = Small(body=lambda self, x: F.linear(self.bn(self.conv(x)).mean((2, 3)), self.fc.weight, self.fc.bias))
+    assert "dead-module" not in found(record(frozen(model)))
+
+
+def test_an_expert_that_got_no_token_is_no_warning() -> None:
+    def route(self: Small, x: Tensor) -> Tensor:
+        return self.fc(self.experts[1](self.conv(x).mean((2, 3))))
+
+    model = Small(body=route)
+    model.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+    findings = found(record(frozen(model)))["dead-module"]
+    assert {finding.severity for finding in findings} == {"warning", "info"}  # bn is dead, the experts are routed to
+    assert all("experts" in finding.module_path for finding in findings if finding.severity == "info")
+
+
+def test_unused_parameter() -> None:
+    model = Small().eval()
+    model.extra = nn.Parameter(torch.ones(3))
+    assert "extra" in found(record(model))["unused-parameter"][0].message
+
+
+def test_batch_norm_over_one_value_per_channel() -> None:
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6))
+    with pytest.raises(CaptureFailed) as failure:
+        capture(model, (torch.ones(1, 4),), name="student")
+    assert failure.value.structure is not None
+    findings = found(record(frozen(Small())), failure.value.structure)
+    assert findings["batchnorm-single-value"][0].module_path == "1"
+
+
+def test_output_that_changes_after_it_was_returned() -> None:
+    """A hooked batch norm whose output the next ReLU rectifies in place."""
+    model = Small(body=lambda self, x: self.fc(self.act(self.bn(self.conv(x))).mean((2, 3))))
+    model.act = nn.ReLU(inplace=True)
+    finding = found(record(frozen(model)))["modified-after-return"][0]
+    assert finding.module_path == "bn"
+    assert finding.severity == "info"
+    model.act = nn.ReLU()
+    assert "modified-after-return" not in found(record(frozen(model)))
+
+
+def test_promotion_to_double_precision() -> None:
+    scale = torch.tensor([2.0], dtype=torch.float64)
+    model = Small(body=lambda self, x: self.fc((self.bn(self.conv(x)) * scale).float().mean((2, 3))))
+    finding = found(record(frozen(model)))["promotion-to-float64"][0]
+    assert "test_rules.py" in finding.message
+
+
+def test_pair_of_different_dtypes() -> None:
+    half = capture(frozen(Small()).bfloat16(), (IMAGE.bfloat16(),), name="teacher")
+    report = audit(pair_by_path(half, record(frozen(Small()))))
+    assert report.row("conv").comparison.adapter.line() == "to(bfloat16)"
+    assert [f.rule for f in report.findings if f.rule == "pair-dtype"] == ["pair-dtype"]
+
+
+def test_tied_weights() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[1].weight = model[0].weight
+    assert "1.weight" in found(record(frozen(model), torch.ones(2, 4)))["tied-weights"][0].message
+
+
+def test_capacity_gap() -> None:
+    findings = found(record(frozen(Small(width=400))), record(frozen(Small(width=8))))
+    assert "capacity-gap" in warned(findings)
+    assert "capacity-gap" not in found(record(frozen(Small(width=64))), record(frozen(Small(width=8))))
+
+
+class Language(nn.Module):
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.embed, self.lm_head = nn.Embedding(vocabulary, 8), nn.Linear(8, vocabulary, bias=False)
+
+    def forward(self, ids: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.lm_head(self.embed(ids))}
+
+
+@pytest.mark.parametrize(
+    ("teacher", "student", "rule_id"),
+    [(1280, 1270, "padded-vocabulary"), (1000, 700, "vocabularies-differ"), (640, 640, "")],
+)
+def test_vocabularies(teacher: int, student: int, rule_id: str) -> None:
+    """Qwen2.5's 152064 and 151936 logits in small."""
+    ids = torch.zeros(2, 4, dtype=torch.long)
+    records = [record(frozen(Language(size)), ids) for size in (teacher, student)]
+    assert warned(found(*records)) == ({rule_id} if rule_id else set())
+
+
+def test_vocabulary_with_a_padded_student_is_cut() -> None:
+    ids = torch.zeros(2, 4, dtype=torch.long)
+    report = audit(pair_by_path(*(record(frozen(Language(size)), ids) for size in (1270, 1280))))
+    assert report.row("").comparison.adapter.line() == "select[logits] → truncate(:1270)"
+
+
+def test_classes_that_differ() -> None:
+    model = Small()
+    model.fc = nn.Linear(8, 7)
+    findings = found(record(frozen(model)))
+    assert "7 outputs in the teacher, 5 in the student" in findings["classes-differ"][0].message
+
+
+def test_view_that_agrees_by_accident() -> None:
+    def wrong(self: Small, x: Tensor) -> Tensor:
+        maps = self.bn(self.conv(x))
+        return self.fc(maps.view(2, 64, 8).mean(1))
+
+    def right(self: Small, x: Tensor) -> Tensor:
+        return self.fc(self.bn(self.conv(x)).flatten(2).transpose(1, 2).reshape(2, 64, 8).mean(1))
+
+    finding = found(record(frozen(Small(body=wrong))))["view-by-accident"][0]
+    assert "channels 8, height 8, width 8] as [2, 64, 8]" in finding.message
+    assert "test_rules.py" in finding.message
+    assert "view-by-accident" not in found(record(frozen(Small(body=right))))
+
+
+def test_softmax_over_the_batch() -> None:
+    wrong = Small(body=lambda self, x: self.fc(self.bn(self.conv(x)).mean((2, 3))).softmax(0))
+    right = Small(body=lambda self, x: self.fc(self.bn(self.conv(x)).mean((2, 3))).softmax(1))
+    assert "softmax-over-batch" in warned(found(record(frozen(wrong))))
+    assert "softmax-over-batch" not in found(record(frozen(right)))
+
+
+def test_repeated_computation() -> None:
+    twice = Small(body=lambda self, x: self.fc(self.bn(self.conv(x) + self.conv(x)).mean((2, 3))))
+    assert "1 products were computed before" in found(record(frozen(twice)))["repeated-computation"][0].message
+    assert "repeated-computation" not in found(record(frozen(Small())))
+
+
+def test_result_that_is_never_used() -> None:
+    def forward(self: Small, x: Tensor) -> Tensor:
+        maps = self.bn(self.conv(x))
+        self.conv(maps[:, :3])
+        return self.fc(maps.mean((2, 3)))
+
+    finding = found(record(frozen(Small(body=forward))))["unused-result"][0]
+    assert finding.module_path == "conv"
+    assert finding.severity == "warning"
+
+
+def test_wrapper_prefix() -> None:
+    wrapped = nn.DataParallel(Small())
+    structure = capture(frozen(wrapped), (IMAGE,), name="model")
+    assert "its own paths begin with 'module.'" in found(structure)["wrapper-prefix"][0].message
+
+
+# ---- what goes wrong between the models
+
+
+def step(loss: Callable[[Tensor, Tensor, Tensor], Tensor], *, detach: bool = True, **options: Any) -> dict[str, Any]:
+    """One recorded step of a teacher and a student under a loss of (teacher output, student output, targets)."""
+    torch.manual_seed(0)
+    teacher, student = frozen(Small()), Small().eval()
+    if not detach:
+        teacher.requires_grad_(True)
+    optimizer = torch.optim.SGD([*student.parameters(), *options.get("also_trained", lambda t: [])(teacher)], 0.1)
+    with observe({"teacher": teacher, "student": student}, optimizer=optimizer) as region:
+        loss(teacher(IMAGE), student(IMAGE), torch.tensor([0, 1])).backward()
+    report = audit(
+        pair_by_path(region.structures["teacher"], region.structures["student"]),
+        outside=region.outside,
+        measurements=region.measurements,
+    )
+    return {finding.rule: finding for finding in report.findings if finding.severity != "info"}
+
+
+def test_a_sound_loss_gives_no_finding() -> None:
+    def loss(t: Tensor, s: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(s, y) + F.kl_div((s / 2).log_softmax(1), (t / 2).softmax(1), reduction="batchmean")
+
+    assert step(loss) == {}
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_silent_broadcast_in_the_loss() -> None:
+    """[2, 1] against [2] becomes [2, 2]."""
+    findings = step(lambda t, s, y: F.mse_loss(s.max(1, keepdim=True).values, t.max(1).values))
+    assert "[2, 1] and [2] broadcast to [2, 2]" in findings["silent-broadcast"].message
+    assert "test_rules.py" in findings["silent-broadcast"].message
+    assert "loss-shape-mismatch" in findings
+    by_hand = step(lambda t, s, y: (s.max(1, keepdim=True).values - t.max(1).values).pow(2).mean())
+    assert {"silent-broadcast", "loss-shape-mismatch"} <= set(by_hand)
+
+
+def test_broadcast_of_a_weight_is_no_finding() -> None:
+    weights = torch.ones(5)
+    assert step(lambda t, s, y: ((s - t) ** 2 * weights).mean()) == {}
+
+
+def test_student_compared_with_part_of_the_teacher() -> None:
+    findings = step(lambda t, s, y: (s - t[:, :1]).pow(2).mean())
+    assert set(findings) == {"loss-shape-mismatch"}
+    assert "[2, 5] (student) with [2, 1] (teacher)" in findings["loss-shape-mismatch"].message
+
+
+def test_teacher_that_is_not_detached() -> None:
+    findings = step(lambda t, s, y: F.mse_loss(s, t), detach=False)
+    assert set(findings) == {"teacher-trainable", "teacher-output-with-grad", "teacher-receives-gradient"}
+
+
+def test_teacher_in_the_optimizer() -> None:
+    findings = step(lambda t, s, y: F.mse_loss(s, t), also_trained=lambda teacher: teacher.parameters())
+    assert findings["teacher-in-optimizer"].severity == "error"
+
+
+def test_no_gradient_reaches_behind_a_detach() -> None:
+    def loss(t: Tensor, s: Tensor, y: Tensor) -> Tensor:
+        return F.mse_loss(s, t)
+
+    def cut(self: Small, x: Tensor) -> Tensor:
+        return self.fc(self.bn(self.conv(x)).mean((2, 3)).detach())
+
+    teacher, student = frozen(Small()), Small(body=cut).eval()
+    with observe({"teacher": teacher, "student": student}) as region:
+        loss(teacher(IMAGE), student(IMAGE), torch.tensor([0, 1])).backward()
+    alignment = pair_by_path(region.structures["teacher"], region.structures["student"])
+    findings = {f.rule: f for f in audit(alignment, measurements=region.measurements).findings}
+    assert findings["no-gradient"].message == "no gradient reached 4 parameters, first conv.weight"
+
+
+def test_teacher_feature_reshaped_with_the_students_width() -> None:
+    """Hidden states of width 6 viewed as width 4: it runs because 2 x 2 x 6 is divisible by 4."""
+    teacher, student = frozen(nn.Linear(3, 6)), nn.Linear(3, 4)
+    x = torch.ones(2, 2, 3)
+    with observe({"teacher": teacher, "student": student}) as region:
+        F.mse_loss(student(x).mean((0, 1)), teacher(x).reshape(-1, 4).mean(0)).backward()
+    alignment = pair_by_path(region.structures["teacher"], region.structures["student"])
+    findings = {finding.rule: finding for finding in audit(alignment, outside=region.outside).findings}
+    assert "[2, 2, 6] is viewed as [6, 4]" in findings["feature-reshaped-in-loss"].message
+
+
+# ---- registering and silencing
+
+
+def test_a_users_rule_is_run_and_can_be_silenced_by_path() -> None:
+    @rule("wide", severity="error", explanation="Too wide.", fix="Make it narrow.")
+    def wide(context: Any) -> Any:
+        yield context.student.found("conv is wide", "conv")
+
+    try:
+        teacher = record(frozen(Small()))
+        finding = found(teacher)["wide"][0]
+        assert (finding.severity, finding.explanation, finding.fix) == ("error", "Too wide.", "Make it narrow.")
+        assert "wide" not in found(teacher, silence=["wide:con*"])
+        assert "wide" in found(teacher, silence=["wide:fc"])
+        assert found(teacher, severities={"wide": "info"})["wide"][0].severity == "info"
+    finally:
+        unregister("wide")
+
+
+def test_a_rule_that_fails_does_not_hide_the_others() -> None:
+    @rule("broken", severity="info", explanation="It fails.", fix="Nothing.")
+    def broken(context: Any) -> Any:
+        raise RuntimeError("no")
+
+    try:
+        findings = found(record(Small().train()))
+        assert "RuntimeError: no" in findings["broken"][0].message
+        assert "teacher-training-mode" in findings
+    finally:
+        unregister("broken")
+
+
+def test_silencing_a_rule_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no rule 'ded-module'"):
+        found(record(frozen(Small())), silence=["ded-module"])
