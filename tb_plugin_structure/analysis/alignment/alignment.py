@@ -10,7 +10,8 @@ from typing import Any
 
 from tb_plugin_structure.analysis.alignment.confidence import confidence
 from tb_plugin_structure.analysis.alignment.flow import pair_by_flow
-from tb_plugin_structure.analysis.alignment.matching import Link, Matcher, StackMatch
+from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
+from tb_plugin_structure.analysis.alignment.matching import Matcher
 from tb_plugin_structure.analysis.alignment.merged import Row, merge
 from tb_plugin_structure.analysis.alignment.nesting import pair_composites
 from tb_plugin_structure.analysis.alignment.operators import OperatorPairs, align_operators

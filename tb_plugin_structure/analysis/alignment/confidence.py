@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp
 
-from tb_plugin_structure.analysis.alignment.matching import Link
+from tb_plugin_structure.analysis.alignment.links import Link
 
 
 def sigmoid(value: float) -> float:

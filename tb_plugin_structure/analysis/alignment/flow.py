@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tb_plugin_structure.analysis.alignment.matching import Link
+from tb_plugin_structure.analysis.alignment.links import Link
 from tb_plugin_structure.analysis.alignment.tree import Tree
 
 

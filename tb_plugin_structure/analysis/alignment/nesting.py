@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, leaf_kind
-from tb_plugin_structure.analysis.alignment.matching import Link, Outcome
+from tb_plugin_structure.analysis.alignment.links import Link, Outcome
 from tb_plugin_structure.analysis.alignment.roles import name_similarity
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tb_plugin_structure.analysis.alignment.matching import Link, Matcher, StackMatch
+from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
+from tb_plugin_structure.analysis.alignment.matching import Matcher
 from tb_plugin_structure.analysis.alignment.pair_kinds import IDENTICAL
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, role_words
 from tb_plugin_structure.analysis.alignment.tree import Tree
@@ -38,9 +39,9 @@ def reasons(
             found.append("same place in a stack of equal length")
         else:
             found.append(f"policy {match.policy}" + (", interchangeable" if match.interchangeable else ""))
-    if matcher.has_weights and not teacher.children[node_t] and not student.children[node_s]:
+    if matcher.blocks.has_weights and not teacher.children[node_t] and not student.children[node_s]:
         value = correlation(
-            matcher.sketch_t, matcher.sketch_s,
+            matcher.teacher.sketches, matcher.student.sketches,
             teacher.own_parameters[teacher.module[node_t]], student.own_parameters[student.module[node_s]],
         )  # fmt: skip
         if value > EQUAL_WEIGHTS:

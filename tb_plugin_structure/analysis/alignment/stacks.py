@@ -36,6 +36,9 @@ class Unit:
     node: int
     elements: tuple[int, ...] = ()
 
+    def shifted(self, offset: int) -> Unit:
+        return Unit(self.node + offset, tuple(element + offset for element in self.elements))
+
     @property
     def is_stack(self) -> bool:
         return bool(self.elements)
@@ -139,11 +142,7 @@ class Folding:
                 if node != scope:
                     units.append(Unit(node))
                 continue
-            if (
-                node != scope
-                and node not in opened
-                and (self._is_single_block(node, blocks) or (blocks is not None and node in self.stages))
-            ):
+            if node != scope and blocks is not None and node not in opened and self._is_whole(node, blocks):
                 units.append(Unit(self.tree.parent[node], (node,)))
                 continue
             if node != scope and self.tree.kind[node] != "block":
@@ -165,7 +164,7 @@ class Folding:
         self._mark_stages(self.stage_stems | other.stage_stems)
 
     def _mark_stages(self, stems: Container[str]) -> None:
-        """Treat numbered composites with these stems as stages: what one model has three of, the other may have fewer of."""
+        """Treat numbered composites as stages; what one model has three of, the other may have fewer of."""
         self.stages = {
             node
             for parent in range(len(self.tree))
@@ -199,10 +198,13 @@ class Folding:
                     found.setdefault(self.signatures.kinds[element], self.signatures.bag[element])
         return list(found.values())
 
-    def _is_single_block(self, node: int, blocks: Sequence[Array] | None) -> bool:
+    def _is_whole(self, node: int, blocks: Sequence[Array]) -> bool:
+        return node in self.stages or self._is_single_block(node, blocks)
+
+    def _is_single_block(self, node: int, blocks: Sequence[Array]) -> bool:
         """Whether a block that has no like beside it is like a block of the other model's stacks."""
         tree = self.tree
-        if blocks is None or tree.call[node] < 0 or not self.is_block(node):
+        if tree.call[node] < 0 or not self.is_block(node):
             return False
         name = tree.class_name[node]
         if name not in self.element_classes | self.other_classes and (

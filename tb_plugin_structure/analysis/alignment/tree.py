@@ -91,6 +91,13 @@ class Tree:
             node = self.parent[node]
         return found
 
+    def chain(self, node: int) -> list[int]:
+        """A node, the composite that is all it calls, and so on."""
+        chain = [node]
+        while len(self.children[chain[-1]]) == 1 and self.children[self.children[chain[-1]][0]]:
+            chain.append(self.children[chain[-1]][0])
+        return chain
+
     def returns_same(self, first: int, second: int) -> bool:
         """Whether two calls return the same tensor (first elements of what they return)."""
         if self.call[first] < 0 or self.call[second] < 0:
