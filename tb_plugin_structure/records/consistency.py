@@ -70,12 +70,15 @@ def check_structure(tables: Mapping[str, Table]) -> None:
 
 
 def _check_tree(name: str, table: Table) -> None:
-    """Row 0 is a root, and every row comes after its parent."""
+    """Row 0 is a root (the only one of modules; a model may be called several times), and every row comes after its
+    parent."""
     parents = table["parent"].astype(np.int64)
     if len(parents) == 0 or parents[0] != -1:
         raise ValueError(f"{name}.parent does not form a tree that begins with the model")
     if (parents >= np.arange(len(parents))).any() or (parents < -1).any():
         raise ValueError(f"{name}.parent does not form a tree")
+    if name == "modules" and (parents[1:] < 0).any():
+        raise ValueError("modules.parent does not form a tree: there is a module outside the model")
     ancestors = parents
     for _ in range(MAXIMUM_DEPTH_BITS):
         # Twice as many generations up in each round; a root's ancestor is -1.
