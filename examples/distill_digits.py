@@ -146,6 +146,8 @@ def distill(teacher: VisionTransformer, student: VisionTransformer, digits: Digi
 def run(logdir: Path) -> None:
     """Train both models and write everything into `logdir`."""
     torch.manual_seed(0)
+    # Models this small gain nothing from a second thread, and lose much where other programs want the cores as well.
+    torch.set_num_threads(1)
     digits = Digits()
     teacher = VisionTransformer(width=64, depth=6, heads=4)
     student = VisionTransformer(width=32, depth=3, heads=4)
