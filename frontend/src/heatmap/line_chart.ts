@@ -16,8 +16,11 @@ export interface ChartFrame {
 export class ChartScale {
   readonly minX: number;
   readonly maxX: number;
-  readonly minY: number;
-  readonly maxY: number;
+  /** Smallest and largest value drawn. */
+  readonly low: number;
+  readonly high: number;
+  private readonly minY: number;
+  private readonly maxY: number;
 
   constructor(
     series: readonly Series[],
@@ -26,12 +29,13 @@ export class ChartScale {
     const known = series.flatMap(({ points }) => points.filter(({ y }) => Number.isFinite(y)));
     this.minX = known.reduce((least, { x }) => Math.min(least, x), Number.POSITIVE_INFINITY);
     this.maxX = known.reduce((most, { x }) => Math.max(most, x), Number.NEGATIVE_INFINITY);
-    const low = known.reduce((least, { y }) => Math.min(least, y), Number.POSITIVE_INFINITY);
-    const high = known.reduce((most, { y }) => Math.max(most, y), Number.NEGATIVE_INFINITY);
+    this.low = known.reduce((least, { y }) => Math.min(least, y), Number.POSITIVE_INFINITY);
+    this.high = known.reduce((most, { y }) => Math.max(most, y), Number.NEGATIVE_INFINITY);
     // A flat line runs through the middle.
-    const room = high > low ? 0.06 * (high - low) : Math.max(1e-3, Math.abs(high) * 0.1);
-    this.minY = low - room;
-    this.maxY = high + room;
+    const room =
+      this.high > this.low ? 0.06 * (this.high - this.low) : Math.max(1e-3, Math.abs(this.high) * 0.1);
+    this.minY = this.low - room;
+    this.maxY = this.high + room;
   }
 
   get isEmpty(): boolean {

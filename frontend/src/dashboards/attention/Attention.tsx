@@ -18,7 +18,6 @@ import { Sources } from "./Sources";
 import { StepBar, togglePlay } from "./StepBar";
 import { summary } from "./summary";
 import { Trends } from "./Trends";
-import { ViewOptions } from "./ViewOptions";
 
 const EMPTY = {
   title: "No attention recorded yet",
@@ -94,7 +93,6 @@ export function Attention({ session }: { session: Session }) {
                     </Button>
                   ))}
                 </div>
-                <ViewOptions state={state} view={view} />
                 <StepBar state={state} />
               </nav>
               <div class="view">

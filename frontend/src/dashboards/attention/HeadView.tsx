@@ -12,6 +12,7 @@ import { MatrixView } from "./MatrixView";
 import { RowProfile } from "./RowProfile";
 import { queryCell, type ShownHead, useShownHeads } from "./shown_head";
 import { specialPositions } from "./special_tokens";
+import { ViewOptions } from "./ViewOptions";
 
 /** One head of each model, cell by cell. */
 export function HeadView({ state }: { state: AttentionState }) {
@@ -27,6 +28,7 @@ export function HeadView({ state }: { state: AttentionState }) {
     <section class="head-view" aria-label="One head in full">
       <div class="view-bar">
         <Legend colors={SEQUENTIAL} kind={kind} maximum={maximum} isSigned={false} label="probability" />
+        <ViewOptions state={state} view="head" />
         {canHide && (
           <label>
             <input
@@ -39,7 +41,7 @@ export function HeadView({ state }: { state: AttentionState }) {
             hide special tokens
           </label>
         )}
-        <span class="soft">Ctrl + wheel or double click zooms, f shows all, click chooses a query</span>
+        <span class="soft">Ctrl + wheel zooms, a click chooses the query</span>
       </div>
       <div class="head-columns">
         {SIDES.map((name) =>
@@ -106,12 +108,15 @@ function HeadColumn({ state, name, shown, scale }: HeadColumnProps) {
             describe={(cell) => describeCell(shown, cell)}
             onSelect={({ row }) => state.setQuery(positionsOf(row, shown.matrix.rows, shown.head.queries)[0])}
           />
-          <p class={shown.head.isFull ? "soft" : "guarantee"}>{shown.head.guarantee}</p>
-          {shown.hiddenMass > 0 && (
-            <p class="guarantee">
-              {(100 * shown.hiddenMass).toFixed(1)} % of the mass is on hidden special tokens
-            </p>
-          )}
+          <p>
+            <span class={shown.head.isFull ? "soft" : "guarantee"}>{shown.head.guarantee}</span>
+            {shown.hiddenMass > 0 && (
+              <span class="guarantee">
+                {" "}
+                {(100 * shown.hiddenMass).toFixed(1)} % of the mass is on hidden special tokens
+              </span>
+            )}
+          </p>
         </>
       )}
     </div>

@@ -7,6 +7,7 @@ import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { HeadPicker } from "./HeadPicker";
 import { type HeadMatrix, largest, matrixRow } from "./head_matrix";
 import { Legend } from "./Legend";
+import { ViewOptions } from "./ViewOptions";
 
 const LARGE = 260;
 const SMALL = 104;
@@ -36,19 +37,25 @@ export function ImageView({ state }: { state: AttentionState }) {
     );
   }
   return (
-    <section class="image-view" aria-label="Attention over the image">
-      {sides.map(({ name, overview, choice, axis }) => (
-        <ImageSide
-          key={name}
-          state={state}
-          name={name}
-          overview={overview}
-          layer={choice.layer}
-          head={choice.head}
-          axis={axis}
-        />
-      ))}
-    </section>
+    <>
+      <div class="view-bar">
+        <ViewOptions state={state} view="image" />
+        <span class="soft">Choose a patch in the picture; the other pictures show where it looks.</span>
+      </div>
+      <section class="image-view" aria-label="Attention over the image">
+        {sides.map(({ name, overview, choice, axis }) => (
+          <ImageSide
+            key={name}
+            state={state}
+            name={name}
+            overview={overview}
+            layer={choice.layer}
+            head={choice.head}
+            axis={axis}
+          />
+        ))}
+      </section>
+    </>
   );
 }
 

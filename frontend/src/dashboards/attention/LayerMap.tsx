@@ -1,4 +1,4 @@
-import { channels, SEQUENTIAL } from "../../heatmap/color_maps";
+import { channels, cssColor, SEQUENTIAL } from "../../heatmap/color_maps";
 import { ValueScale } from "../../heatmap/value_scale";
 import { Show } from "../../ui/States";
 import type { AttentionComparison } from "../../wire/attention";
@@ -45,11 +45,12 @@ function Distances({ state, comparison }: { state: AttentionState; comparison: A
           label={`${comparison.measure} distance`}
         />
         <span class="soft">
-          mean over matched heads · {comparison.resolution} · 0 is the same · outlined: pairs in use
+          mean over matched heads, 0 is the same · resolution: {comparison.resolution} · outlined: pairs in
+          use
         </span>
       </div>
       <div class="table-scroll">
-        <table class="distances" onKeyDown={moveFocus}>
+        <table class={columns <= 12 ? "distances roomy" : "distances"} onKeyDown={moveFocus}>
           <caption class="visually-hidden">Rows: teacher layers. Columns: student layers.</caption>
           <thead>
             <tr>
@@ -112,11 +113,15 @@ export function Notes({ notes }: { notes: readonly string[] }) {
   );
 }
 
-/** The colour of a cell and a text colour that can be read on it. */
+/** The colour of a cell and the text colour with more contrast on it (relative luminance of WCAG 2). */
 function cellColors(index: number): { background: string; color: string } {
-  const [red, green, blue] = channels(SEQUENTIAL, index);
-  const luma = 0.299 * red + 0.587 * green + 0.114 * blue;
-  return { background: `rgb(${red},${green},${blue})`, color: luma > 130 ? "#000" : "#fff" };
+  const [red, green, blue] = channels(SEQUENTIAL, index).map((byte) => (byte / 255) ** 2.2) as [
+    number,
+    number,
+    number,
+  ];
+  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  return { background: cssColor(SEQUENTIAL, index), color: luminance > 0.18 ? "#000" : "#fff" };
 }
 
 /** Arrow keys move between the cells. */

@@ -2,14 +2,19 @@ import { useMemo } from "preact/hooks";
 import { type SheetCell, SheetLayout } from "../../heatmap/sheet_layout";
 import type { AttentionOverview } from "../../wire/attention";
 import { type AttentionState, SIDES, type SideName } from "./attention_state";
+import { ChosenHeads } from "./ChosenHeads";
 import { colour, type Shown } from "./colouring";
 import { HeadTable } from "./HeadTable";
 import { Legend } from "./Legend";
 import { Sheet } from "./Sheet";
 import { STATISTICS, statisticText } from "./statistics";
 import { useWidth } from "./use_width";
+import { ViewOptions } from "./ViewOptions";
 
 const MARGIN = 34;
+const GAP = 24;
+/** Space that the chosen heads take beside the grids. */
+const CHOSEN_WIDTH = 330;
 
 /** Every head of both models at once, on one colour scale. */
 export function OverviewGrid({ state }: { state: AttentionState }) {
@@ -40,24 +45,29 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
   const layouts = useMemo(() => {
     const lengths = shown.map(({ overview }) => overview.layers.map((layer) => layer.heads || 1));
     const longest = Math.max(1, ...lengths.flat());
-    const share = (width - 24 * (shown.length - 1)) / Math.max(1, shown.length);
+    const share = (width - GAP * (shown.length - 1)) / Math.max(1, shown.length);
     // The same size on both sides, so that neither model looks more important.
     const rows = Math.max(1, ...lengths.map((layers) => layers.length));
     const inView = Math.max(48, Math.min(128, Math.floor((innerHeight - 290) / rows) - 2));
     const size = SheetLayout.fit(longest, share, MARGIN, { min: 12, max: inView });
     return lengths.map((layers) => new SheetLayout(layers, size, MARGIN));
   }, [shown, width]);
+  const used = layouts.reduce((sum, layout) => sum + layout.width + GAP, 0);
+  const hasRoom = width - used >= CHOSEN_WIDTH;
   const label =
     statistic === "" ? (plane === "mass" ? "probability mass" : "probability") : statisticLabel(statistic);
   return (
     <section class="overview" aria-label="All heads">
-      <Legend
-        colors={colouring.colors}
-        kind={scale}
-        maximum={colouring.maximum}
-        isSigned={colouring.isSigned}
-        label={colouring.isSigned ? `change of ${label}` : label}
-      />
+      <div class="view-bar">
+        <Legend
+          colors={colouring.colors}
+          kind={scale}
+          maximum={colouring.maximum}
+          isSigned={colouring.isSigned}
+          label={colouring.isSigned ? `change of ${label}` : label}
+        />
+        <ViewOptions state={state} view="overview" />
+      </div>
       <div class="overview-grids" ref={element}>
         {shown.map(({ name, overview }, index) => (
           <OverviewSide
@@ -69,7 +79,9 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
             thumbnails={colouring.thumbnails[index] ?? []}
           />
         ))}
+        {hasRoom && <ChosenHeads state={state} />}
       </div>
+      {!hasRoom && <ChosenHeads state={state} />}
       <details class="as-table">
         <summary>As a table: every head with its statistics</summary>
         <HeadTable state={state} />

@@ -1,15 +1,18 @@
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { SEQUENTIAL, SIGNED } from "../../heatmap/color_maps";
 import { decodePlane, difference, extent } from "../../heatmap/overview_plane";
 import type { Matrix } from "../../heatmap/rasterize";
 import { SignedScale, ValueScale } from "../../heatmap/value_scale";
 import type { AttentionOverview, LayerPair, PlaneKind } from "../../wire/attention";
 import type { AttentionState, SideName } from "./attention_state";
+import { headDistances } from "./history";
 import { Notes } from "./LayerMap";
 import { Legend } from "./Legend";
 import { MatrixThumb } from "./MatrixThumb";
+import { Sparkline } from "./Sparkline";
+import { ViewOptions } from "./ViewOptions";
 
-const SIZE = 112;
+const SIZE = 140;
 
 /** The matched heads of two layers, side by side. */
 export function PairView({ state }: { state: AttentionState }) {
@@ -91,6 +94,9 @@ interface MatchedProps {
 function Matched({ state, teacher, student, layers }: MatchedProps) {
   const [teacherLayer, studentLayer] = layers;
   const compared = state.compared(teacherLayer, studentLayer);
+  const history = state.history.value;
+  const step = teacher.address.step;
+  useEffect(() => state.loadHistory());
   const plane = state.plane.value;
   const kind = state.scale.value;
   const maps = useMemo(
@@ -101,6 +107,7 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
   const signed = useMemo(() => new SignedScale(kind, maps.largestDifference), [kind, maps]);
   const color = useMemo(() => (value: number) => scale.index(value), [scale]);
   const signedColor = useMemo(() => (value: number) => signed.index(value), [signed]);
+  const hasHistory = state.steps.value.length > 1;
   if (maps.rows.length === 0) {
     return <p class="hint">These two layers cannot be compared head by head.</p>;
   }
@@ -120,6 +127,7 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
           isSigned
           label="student − teacher"
         />
+        <ViewOptions state={state} view="pair" />
       </div>
       <div class="table-scroll">
         <table class="pairs">
@@ -128,7 +136,12 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
               <th scope="col">teacher head</th>
               <th scope="col">student head</th>
               <th scope="col">student − teacher</th>
-              <th scope="col">{state.comparison.value?.measure ?? "distance"}</th>
+              <th scope="col">{state.comparison.value?.measure ?? ""} distance</th>
+              {hasHistory && (
+                <th scope="col" data-tip="A gap: at that step the two were matched to other heads">
+                  over steps
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
@@ -173,6 +186,17 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
                     open both heads
                   </button>
                 </td>
+                {hasHistory && (
+                  <td>
+                    {history !== undefined && (
+                      <Sparkline
+                        points={headDistances(history, layers, [row.teacherHead, row.studentHead])}
+                        current={step}
+                        label={`distance of teacher head ${row.teacherHead} and student head ${row.studentHead}`}
+                      />
+                    )}
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>

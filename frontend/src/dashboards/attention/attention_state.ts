@@ -16,6 +16,7 @@ import {
 import type { Address } from "../../wire/records";
 import { type HeadChoice, headText, parseHead } from "./head_choice";
 import { fullMatrix, type HeadMatrix, overviewMatrix } from "./head_matrix";
+import { type History, MOST_STEPS, readHistory, thin } from "./history";
 import { OverviewCache } from "./overview_cache";
 
 export type SideName = "teacher" | "student";
@@ -39,6 +40,8 @@ export class SideData {
 export class AttentionState {
   readonly data: Record<SideName, SideData> = { teacher: new SideData(), student: new SideData() };
   readonly comparison = new Resource<AttentionComparison>();
+  /** All shared steps; read when a view asks for it. */
+  readonly history = new Resource<History>();
   readonly view: Signal<string>;
   readonly scale: ReadonlySignal<ScaleKind>;
   readonly plane: ReadonlySignal<PlaneKind>;
@@ -61,6 +64,8 @@ export class AttentionState {
   private readonly queryText: Signal<string>;
   private readonly baseText: Signal<string>;
   private readonly cache = new OverviewCache();
+  private readonly storedCache = new Map<string, Promise<number[][]>>();
+  private historyKey = "";
   private readonly matrices = new Map<string, Promise<HeadMatrix | null>>();
 
   constructor(readonly session: Session) {
@@ -204,7 +209,26 @@ export class AttentionState {
     return read;
   }
 
-  private readonly storedCache = new Map<string, Promise<number[][]>>();
+  /** Reads the history of the sides shown, unless it is there or on its way. */
+  loadHistory(again = false): void {
+    const steps = thin(this.steps.peek(), MOST_STEPS);
+    const addresses = (name: SideName): Address[] => {
+      const choice = this.session[name].peek()?.choice;
+      if (choice === undefined) return [];
+      const records = new Map(choice.steps.map((record) => [record.step, record]));
+      return steps.flatMap((step) => {
+        const hash = records.get(step)?.hash;
+        return hash === undefined ? [] : [{ run: choice.run, tag: choice.tag, step, hash }];
+      });
+    };
+    const [teachers, students] = [addresses("teacher"), addresses("student")];
+    const key = JSON.stringify([teachers, students]);
+    if (steps.length < 2 || (key === this.historyKey && !again)) return;
+    this.historyKey = key;
+    void this.history.load("Reading the statistics of all steps", (abort) =>
+      readHistory(teachers, students, abort),
+    );
+  }
 
   private storedHeads(address: Address): Promise<number[][]> {
     const key = JSON.stringify(address);

@@ -11,8 +11,8 @@ import { colour } from "./colouring";
 import { npy } from "./exports";
 import { headText, parseHead } from "./head_choice";
 import { fullMatrix, massOn, overviewMatrix, positionsOf, withoutColumns } from "./head_matrix";
+import { headDistances, layerDistances, meanOf, thin } from "./history";
 import { axisLabels, specialPositions } from "./special_tokens";
-import { thin } from "./Trends";
 
 /** One layer of two heads over 2 × 2 positions, and one that was not captured. */
 function overview(scales: [number, number], bytes: number[]): AttentionOverview {
@@ -136,6 +136,43 @@ describe("tokens", () => {
     expect(axisLabels(text, 6)).toEqual(["[CLS]", "<script>alert(1)</script>", "␣the", "a��b", "∅", "</s>"]);
     expect(axisLabels(image, 5)).toEqual(["class", "0,0", "0,1", "1,0", "1,1"]);
     expect(axisLabels(undefined, 2)).toEqual(["0", "1"]);
+  });
+});
+
+describe("the history of a comparison", () => {
+  const comparison = (distance: number | null, heads: [number, number, number][]) => ({
+    measure: "Hellinger",
+    resolution: "full",
+    layer_distances: [[distance]],
+    pairs: [{ teacher: 0, student: 0, heads, unmatched_teacher: [], unmatched_student: [] }],
+    layer_pairs: [[0, 0]] as [number, number][],
+    notes: [],
+  });
+  const history = {
+    steps: [0, 10],
+    teacher: [],
+    student: [],
+    comparisons: [comparison(0.5, [[0, 1, 0.4]]), comparison(null, [[0, 0, 0.3]])],
+  };
+
+  it("has a gap where layers could not be compared or heads were matched to others", () => {
+    expect(layerDistances(history, 0, 0)).toEqual([
+      { x: 0, y: 0.5 },
+      { x: 10, y: Number.NaN },
+    ]);
+    expect(headDistances(history, [0, 0], [0, 1])).toEqual([
+      { x: 0, y: 0.4 },
+      { x: 10, y: Number.NaN },
+    ]);
+  });
+
+  it("averages over the heads of a layer, unknown ones left out", () => {
+    const table = new Columns(
+      new TableFixture().table("statistics", { layer: [0, 0, 1], sink_mass: [0.2, Number.NaN, 0.6] }),
+    );
+    expect(meanOf(table, "sink_mass", 0)).toBeCloseTo(0.2, 9);
+    expect(meanOf(table, "sink_mass", null)).toBeCloseTo(0.4, 9);
+    expect(meanOf(table, "sink_mass", 7)).toBeNaN();
   });
 });
 

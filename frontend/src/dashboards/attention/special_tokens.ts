@@ -26,10 +26,10 @@ export function axisLabels(axis: TokenAxis | undefined, length: number): string[
   });
 }
 
-/** White space and control characters as visible signs; direction marks isolated, so that labels stay apart. */
+/** Outer spaces and control characters as visible signs; direction marks isolated, so that labels stay apart. */
 function visible(token: string): string {
   const shown = token
-    .replaceAll(" ", "␣")
+    .replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length))
     .replaceAll("\n", "⏎")
     .replaceAll("\t", "⇥")
     // biome-ignore lint/suspicious/noControlCharactersInRegex: hostile tokens hold them
