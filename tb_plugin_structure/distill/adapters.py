@@ -140,7 +140,7 @@ def _function(step: steps.Step) -> Callable[[Any], Any]:
         case steps.TokensToMap(height, width):
             return lambda x: x.transpose(1, 2).unflatten(2, (height, width))
         case steps.Unflatten(ones):
-            return lambda x: x[(..., *(None,) * ones)]
+            return lambda x: x.reshape(*x.shape, *(1,) * ones)
         case steps.ResizeGrid():
             return lambda x: _resize_grid(step, x)
         case steps.RepeatHeads(times):
@@ -186,7 +186,7 @@ def _drop_tokens(x: Tensor, count: int, start: int, dimensions: tuple[int, ...])
 
 
 def _resize_grid(step: steps.ResizeGrid, x: Tensor) -> Tensor:
-    grid = x[:, step.special :].transpose(1, 2).unflatten(2, step.source)
+    grid = x[:, step.special :].transpose(1, 2).reshape(x.shape[0], -1, *step.source)
     if step.pools:
         grid = F.adaptive_avg_pool2d(grid, step.target)
     else:

@@ -21,7 +21,7 @@ FeatureLoss = Callable[[Tensor, Tensor], Tensor]
 class DistillationPlan(nn.Module):
     """Hooks, adapters and a feature loss in one module.
 
-    >>> plan = DistillationPlan(report, teacher, student, level="stage")
+    >>> plan = DistillationPlan(report, teacher, student)
     >>> optimizer = torch.optim.AdamW([*student.parameters(), *plan.parameters()])
     >>> for images, labels in loader:
     ...     with plan:
@@ -40,7 +40,8 @@ class DistillationPlan(nn.Module):
         report: What ``audit`` returned.
         teacher: The teacher, on its device.
         student: The student, on its device.
-        level: Which pairs: "stage" (default), "block", "leaf", several of them, or None for all.
+        level: Which pairs: "main" (default: the ends of a CNN's stages, the blocks of a transformer), "stage",
+            "block", "leaf", several of them, or None for all.
         paths: Student paths; replaces `level`.
         loss: Loss of one pair, called with (adapted student feature, teacher feature); mean squared error by default.
         weights: Student path -> weight; 1 where it says nothing.
@@ -57,7 +58,7 @@ class DistillationPlan(nn.Module):
         teacher: nn.Module,
         student: nn.Module,
         *,
-        level: str | Sequence[str] | None = "stage",
+        level: str | Sequence[str] | None = "main",
         paths: Sequence[str] | None = None,
         loss: FeatureLoss = F.mse_loss,
         weights: dict[str, float] | None = None,

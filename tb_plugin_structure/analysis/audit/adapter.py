@@ -223,7 +223,7 @@ class Unflatten(Step):
         return (*shape, *(1,) * self.ones)
 
     def statements(self) -> list[str]:
-        return [f"x = x[(...,) + (None,) * {self.ones}]"]
+        return [f"x = x.reshape(*x.shape, {', '.join('1' * self.ones)})"]
 
 
 @dataclass(frozen=True)

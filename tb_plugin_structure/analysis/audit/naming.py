@@ -357,8 +357,10 @@ def _product(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -
     b = names.labels.get(right)
     if a is None or len(a) != len(shape):
         return None
-    if b is None or len(b) < 2 or b[-1].name == dim.UNKNOWN or right in names._parameters:
+    if right in names._parameters or (len(shape) == 2 and (b is None or b[-1].name == dim.UNKNOWN)):
         return (*a[:-1], _projected(a[-1], shape[-1]))
+    if b is None or len(b) < 2 or b[-1].name == dim.UNKNOWN:
+        return (*a[:-1], Dimension(dim.UNKNOWN, shape[-1]))
     last = b[-1]
     if last.name == dim.TOKENS and any(d.name.endswith(dim.TOKENS) for d in a[:-1]):
         last = Dimension(dim.KEYS, last.size, last.special, last.grid)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tb_plugin_structure.analysis.audit.compare import ADAPT, INCOMPATIBLE, MATCH, UNMATCHED
+from tb_plugin_structure.analysis.audit.feature import CLASSES, HEIGHT, LENGTH, VOCABULARY
 from tb_plugin_structure.analysis.audit.findings import Finding
 from tb_plugin_structure.analysis.audit.formats import csv_text, json_text, markdown_text
-from tb_plugin_structure.analysis.audit.rows import Row, StageCost
+from tb_plugin_structure.analysis.audit.rows import MODEL_STAGE, Row, StageCost
 from tb_plugin_structure.analysis.audit.side import Side
-from tb_plugin_structure.analysis.audit.stages import LEVEL_NAMES, STAGE
+from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES, STAGE
 from tb_plugin_structure.records.schema import AUDIT_ROWS, AUDIT_STAGES
 from tb_plugin_structure.records.strings import StringPool
 from tb_plugin_structure.records.table import columns_from_rows, encode_table
@@ -72,12 +74,9 @@ class AuditReport:
 
     def summary(self) -> str:
         """One sentence a person could say aloud."""
-        counted = dict.fromkeys((MATCH, ADAPT, INCOMPATIBLE), 0)
         shown = [row for row in self.rows if row.level == STAGE] or self.rows
-        for row in shown:
-            if row.verdict != UNMATCHED:
-                counted[row.verdict] += 1
-        total = sum(counted.values())
+        counted = Counter(row.comparison.verdict for row in shown)
+        total = sum(counted[verdict] for verdict in (MATCH, ADAPT, INCOMPATIBLE))
         if not total:
             said = "No module of the student has a counterpart in the teacher"
         elif counted[MATCH] == total:
@@ -148,10 +147,15 @@ class AuditReport:
     def selected(self, level: str | Sequence[str] | None = None, paths: Sequence[str] | None = None) -> list[Row]:
         """Rows that can be compared (match or adapt), one a student call: of a level, or of these student paths.
 
+        `level` is "model", "stage", "block", "leaf", several of them, None for all, or "main": the features that
+        distillation usually compares, which are the ends of a CNN's stages and the blocks of a transformer.
+
         Raises:
             ValueError: When a level does not exist, or a path has no comparable row (the message gives the reason).
             KeyError: When the student has no such path.
         """
+        if level == "main":
+            return self._main(paths)
         levels = [level] if isinstance(level, str) else level
         for name in levels or ():
             if name not in LEVEL_NAMES:
@@ -178,6 +182,25 @@ class AuditReport:
                     reason = self.row(path).cause if refused is None else refused.cause  # KeyError: nearest paths
                     raise ValueError(f"{path!r} cannot be compared with the teacher: {reason}")
         return list(chosen.values())
+
+    def _main(self, paths: Sequence[str] | None) -> list[Row]:
+        rows = [row for row in self.selected(("stage", "block"), paths) if row.stage != MODEL_STAGE]
+        calls = self.student.structure.call_children
+        blocks: dict[str, list[Row]] = {}
+        for row in rows:
+            if row.level == BLOCK:
+                blocks.setdefault(row.stage, []).append(row)
+        sequences = {
+            stage
+            for stage, members in blocks.items()
+            if all(row.student is not None and not {HEIGHT, LENGTH} & set(row.student.names) for row in members)
+        }
+        chosen = [
+            row
+            for row in rows
+            if (row.level == BLOCK) == (row.stage in sequences) and calls[row.pair.student] and not _predicts(row)
+        ]
+        return chosen or [row for row in rows if not _predicts(row)]
 
     def hooks(self, level: str | Sequence[str] | None = None, paths: Sequence[str] | None = None) -> list[Hook]:
         """The pairs of features to record, in the student's execution order. Selected as in :meth:`selected`."""
@@ -209,7 +232,7 @@ class AuditReport:
 
         return build_adapters(self, level=level, paths=paths, **factory)
 
-    def configuration(self, framework: str, level: str | Sequence[str] | None = "stage") -> dict[str, Any]:
+    def configuration(self, framework: str, level: str | Sequence[str] | None = "main") -> dict[str, Any]:
         """The pairs as configuration of "torchdistill", "textbrewer", "mmrazor" or "modelopt".
 
         Raises:
@@ -226,6 +249,10 @@ class AuditReport:
 
     def __repr__(self) -> str:
         return f"AuditReport({self.summary()!r}, {len(self.rows)} rows, {len(self.findings)} findings)"
+
+
+def _predicts(row: Row) -> bool:
+    return row.student is not None and bool({CLASSES, VOCABULARY} & set(row.student.names))
 
 
 def call_text(feature: Any) -> str:
@@ -245,7 +272,7 @@ def _cells(row: Row) -> list[Any]:
         return [empty if feature is None else read(feature) for feature in (t, s)]
 
     return [
-        row.pair.index,
+        row.pair.position,
         row.pair.teacher,
         row.pair.student,
         row.level,

@@ -21,7 +21,7 @@ MODEL_STAGE = "(model)"
 class Pair(NamedTuple):
     """One row of an alignment's pairs."""
 
-    index: int
+    position: int
     teacher: int
     student: int
     kind: int
@@ -123,12 +123,12 @@ def _in_execution_order(pairs: Sequence[Pair]) -> list[Pair]:
     for pair in by_teacher:
         if pair.student >= 0:
             anchor = max(anchor, pair.student)
-            keys[pair.index] = (pair.student, 0, pair.teacher)
+            keys[pair.position] = (pair.student, 0, pair.teacher)
         else:
-            keys[pair.index] = (anchor, 1, pair.teacher)
+            keys[pair.position] = (anchor, 1, pair.teacher)
     for pair in pairs:
-        keys.setdefault(pair.index, (pair.student, 0, -1))
-    return sorted(pairs, key=lambda pair: keys[pair.index])
+        keys.setdefault(pair.position, (pair.student, 0, -1))
+    return sorted(pairs, key=lambda pair: keys[pair.position])
 
 
 class _StageNames:
@@ -182,9 +182,15 @@ def _row(
         s,
         comparison,
         "; ".join(text for text in (comparison.reason, shown) if text),
-        "; ".join([*([f"policy {policy}"] if policy else []), *pair.evidence]),
+        "; ".join(_reasons(policy, pair.evidence)),
         *(value for both in zip(*costs, strict=True) for value in both),
     )
+
+
+def _reasons(policy: str, evidence: Sequence[str]) -> list[str]:
+    """Why two calls were paired; the policy of their stack first, unless the evidence names it already."""
+    named = not policy or any(policy in text for text in evidence)
+    return list(evidence) if named else [f"policy {policy}", *evidence]
 
 
 def _costs(side: Side, call: int) -> tuple[float, float, float]:

@@ -48,21 +48,21 @@ class Side:
         calls = structure.module_calls
         module = int(calls["module"][call])
         same = structure.calls_of_module[module]
-        common = {
-            "path": structure.module_paths[module],
-            "class_name": structure.module_classes[module],
-            "call": call,
-            "ordinal": same.index(call),
-            "calls": len(same),
-            "flags": self.flags(call),
-        }
+        bare = Feature(
+            path=structure.module_paths[module],
+            class_name=structure.module_classes[module],
+            call=call,
+            ordinal=same.index(call),
+            calls=len(same),
+            flags=self.flags(call),
+        )
         names = self.elements(call)
         if not names:
-            return Feature(**common)
+            return bare
         chosen = main_element(names) if element is None else element
         tensor = int(calls.values("outputs", call)[names.index(chosen)])
-        return Feature(
-            **common,
+        return replace(
+            bare,
             element=chosen,
             dimensions=_as_features(self.names.of(tensor)),
             dtype=structure.tensors.text("dtype", tensor),
