@@ -49,10 +49,11 @@ $(PROTOC):
 	.cache/protoc/bin/pip install --quiet grpcio-tools==1.62.3 'setuptools<82'
 
 chromium:
-	@command -v chromium chromium-browser google-chrome >/dev/null || { \
-		run=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
 		echo "No Chromium found: installing the system's package"; \
-		$$run apt-get update -qq && $$run apt-get install -y -qq chromium fonts-liberation >/dev/null; }
+		run=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+		$$run apt-get update -qq && \
+		$$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-liberation >/dev/null; }
 
 # ---- checks
 

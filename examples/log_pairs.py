@@ -21,6 +21,7 @@ def log_resnets(logdir: Path) -> None:
     with torch.device("meta"):
         teacher, student = resnet50().eval(), resnet18().eval()
         images = torch.empty(1, 3, 224, 224)
+    teacher.requires_grad_(False)
     with StructureWriter(logdir) as writer, torch.no_grad():
         writer.add_structure("ResNet-50", teacher, (images,))
         writer.add_structure("ResNet-18", student, (images,))
@@ -35,6 +36,7 @@ def log_berts(logdir: Path) -> None:
         teacher = BertModel(BertConfig(attn_implementation="eager")).eval()
         student = DistilBertModel(DistilBertConfig(attn_implementation="eager")).eval()
         tokens = torch.zeros(1, 128, dtype=torch.long)
+    teacher.requires_grad_(False)
     with StructureWriter(logdir) as writer, torch.no_grad():
         writer.add_structure("BERT-base", teacher, (tokens,), config=teacher.config)
         writer.add_structure("DistilBERT", student, (tokens,), config=student.config)
