@@ -29,7 +29,7 @@ TEACHER_BLOCKS = (1, 3, 5)
 """The teacher's blocks that the student's three blocks learn from: the last of each pair."""
 
 TEMPERATURE = 4.0
-TEACHER_STEPS, STUDENT_STEPS, RECORD_EVERY = 500, 600, 50
+TEACHER_STEPS, STUDENT_STEPS, RECORD_EVERY = 400, 480, 40
 
 
 class Digits:
