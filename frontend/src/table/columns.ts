@@ -11,6 +11,10 @@ export interface TableColumn {
   readonly grow?: number;
   readonly align?: "start" | "end";
   readonly monospace?: boolean;
+  /** Texts that are too long lose their beginning, not their end: of a path the end tells most. */
+  readonly keepsEnd?: boolean;
+  /** Example of a filter, shown while the field is empty. */
+  readonly filterHint?: string;
   /** What a person reads in the cell; searched, filtered and copied. */
   text(row: number): string;
   /** Present for numeric columns: the value to sort and to compare in filters; NaN when unknown. */

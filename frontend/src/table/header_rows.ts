@@ -69,7 +69,7 @@ export class HeaderRows {
     const input = document.createElement("input");
     input.type = "search";
     input.spellcheck = false;
-    input.placeholder = column.number === undefined ? "filter" : "> 1M";
+    input.placeholder = column.filterHint ?? (column.number === undefined ? "filter" : "> 1M");
     input.setAttribute("aria-label", `Filter ${column.label}`);
     input.title =
       column.number === undefined

@@ -7,9 +7,9 @@ export const ROW_HEIGHT = 28;
 
 export interface VirtualTableOptions {
   readonly label: string;
-  /** The row under the cursor changed (click, arrow keys). */
+  /** The row under the cursor changed (arrow keys, click). */
   onSelect?(row: number): void;
-  /** A row was opened (Enter, double click). */
+  /** A row was opened (Enter, click). */
   onActivate?(row: number): void;
   /** Sorting, a filter or the set of unfolded rows changed through the table itself. */
   onChange?(): void;
@@ -60,7 +60,6 @@ export class VirtualTable {
     );
     element.addEventListener("keydown", this.onKeyDown);
     this.body.addEventListener("click", this.onClick);
-    this.body.addEventListener("dblclick", this.onDoubleClick);
     this.refresh();
   }
 
@@ -180,13 +179,15 @@ export class VirtualTable {
       cell.className = cellClass(column);
       cell.removeAttribute("aria-colspan");
       cell.style.gridColumn = "";
+      delete cell.dataset.tip;
       if (column.render === undefined) {
-        cell.textContent = column.text(row);
-        cell.title = column.text(row);
-      } else {
-        cell.removeAttribute("title");
-        column.render(cell, row);
-      }
+        const text = column.text(row);
+        // A cell that clips its beginning runs right to left; the text itself must not.
+        if (column.keepsEnd) cell.replaceChildren(leftToRight(text));
+        else cell.textContent = text;
+        // About 7 pixels a character: what may not fit is shown in full on hover.
+        if (text.length * 7 > column.width - 16) cell.dataset.tip = text;
+      } else column.render(cell, row);
     });
     this.trimCells(element, this.visibleColumns.length);
   }
@@ -201,7 +202,7 @@ export class VirtualTable {
     heading.className = "grid-cell grid-heading";
     heading.style.gridColumn = `1 / span ${span}`;
     heading.setAttribute("aria-colspan", String(span));
-    heading.removeAttribute("title");
+    delete heading.dataset.tip;
     const toggle = document.createElement("button");
     toggle.type = "button";
     toggle.tabIndex = -1;
@@ -216,7 +217,7 @@ export class VirtualTable {
       cell.removeAttribute("aria-colspan");
       cell.style.gridColumn = "";
       cell.textContent = column.groupText?.(group) ?? "";
-      cell.title = cell.textContent;
+      delete cell.dataset.tip;
     }
     this.trimCells(element, position);
   }
@@ -330,13 +331,11 @@ export class VirtualTable {
     const cell = target.closest<HTMLElement>(".grid-cell");
     this.activeColumn = cell === null ? 0 : Array.prototype.indexOf.call(row.children, cell);
     if (item < 0 || target.closest(".grid-toggle") !== null) this.toggle(item);
-    else this.choose(item);
+    else {
+      this.choose(item);
+      this.options.onActivate?.(item);
+    }
     this.markActive();
-  };
-
-  private readonly onDoubleClick = (event: MouseEvent): void => {
-    const item = Number((event.target as HTMLElement).closest<HTMLElement>(".grid-row")?.dataset.item ?? -1);
-    if (item >= 0) this.options.onActivate?.(item);
   };
 }
 
@@ -345,5 +344,12 @@ function columnTrack(column: TableColumn): string {
 }
 
 function cellClass(column: TableColumn): string {
-  return `grid-cell${column.align === "end" ? " is-end" : ""}${column.monospace ? " is-mono" : ""}`;
+  return `grid-cell${column.align === "end" ? " is-end" : ""}${column.monospace ? " is-mono" : ""}${column.keepsEnd ? " keeps-end" : ""}`;
+}
+
+function leftToRight(text: string): HTMLElement {
+  const element = document.createElement("bdi");
+  element.dir = "ltr";
+  element.textContent = text;
+  return element;
 }

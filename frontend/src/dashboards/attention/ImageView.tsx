@@ -18,16 +18,23 @@ function imageAxis(overview: AttentionOverview, layer: number): TokenAxis | null
   return axis !== undefined && axis.gridHeight > 0 && axis.gridWidth > 0 ? axis : null;
 }
 
+/** What the image view shows of one model. */
+interface ImageSideData {
+  readonly name: SideName;
+  readonly overview: AttentionOverview;
+  readonly layer: number;
+  readonly head: number;
+  readonly axis: TokenAxis;
+  readonly query: number;
+  /** The query's row of each head of the layer; null where single positions cannot be told apart. */
+  readonly rows: readonly (Float32Array | null)[];
+}
+
 /** Where the chosen patch looks, drawn over the image, for every head of the chosen layers. */
 export function ImageView({ state }: { state: AttentionState }) {
-  const sides = SIDES.flatMap((name) => {
-    const overview = state.overview(name);
-    const choice = state.chosen[name].value;
-    const axis = overview === undefined || choice === null ? null : imageAxis(overview, choice.layer);
-    return overview === undefined || choice === null || axis === null
-      ? []
-      : [{ name, overview, choice, axis }];
-  });
+  const teacher = useImageSide(state, "teacher");
+  const student = useImageSide(state, "student");
+  const sides = [teacher, student].filter((side) => side !== null);
   if (sides.length === 0) {
     return (
       <p class="hint">
@@ -36,82 +43,81 @@ export function ImageView({ state }: { state: AttentionState }) {
       </p>
     );
   }
+  // One scale for both models, over the patches: a class token may hold most of the mass.
+  const patchMaximum = ({ rows, axis }: ImageSideData) =>
+    largest(rows.map((row) => (row === null ? 0 : largest(row.subarray(axis.specialTokens)))));
+  const scale = new ValueScale(state.scale.value, largest(sides.map(patchMaximum)));
   return (
     <>
       <div class="view-bar">
+        <Legend
+          colors={SEQUENTIAL}
+          kind={state.scale.value}
+          maximum={scale.maximum}
+          isSigned={false}
+          label="probability"
+        />
         <ViewOptions state={state} view="image" />
         <span class="soft">Choose a patch in the picture; the other pictures show where it looks.</span>
       </div>
       <section class="image-view" aria-label="Attention over the image">
-        {sides.map(({ name, overview, choice, axis }) => (
-          <ImageSide
-            key={name}
-            state={state}
-            name={name}
-            overview={overview}
-            layer={choice.layer}
-            head={choice.head}
-            axis={axis}
-          />
+        {sides.map((side) => (
+          <ImageSide key={side.name} state={state} side={side} scale={scale} />
         ))}
       </section>
     </>
   );
 }
 
-interface ImageSideProps {
-  state: AttentionState;
-  name: SideName;
-  overview: AttentionOverview;
-  layer: number;
-  head: number;
-  axis: TokenAxis;
-}
-
-function ImageSide({ state, name, overview, layer, head, axis }: ImageSideProps) {
-  const picture = useThumbnail(axis);
+function useImageSide(state: AttentionState, name: SideName): ImageSideData | null {
+  const overview = state.overview(name);
+  const choice = state.chosen[name].value;
+  const layer = choice?.layer ?? -1;
   const matrices = useHeads(state, name, overview, layer);
-  const length = overview.layers[layer]?.queryLength ?? 1;
+  const length = overview?.layers[layer]?.queryLength ?? 1;
   const query = Math.min(state.query.value, length - 1);
   const rows = useMemo(
     () => matrices.map((matrix) => (matrix?.isFull ? matrixRow(matrix.matrix, query) : null)),
     [matrices, query],
   );
-  const patches = (row: Float32Array) => row.subarray(axis.specialTokens);
-  const maximum = largest(rows.map((row) => (row === null ? 0 : largest(patches(row)))));
-  const scale = new ValueScale(state.scale.value, maximum);
+  const axis = overview === undefined ? null : imageAxis(overview, layer);
+  if (overview === undefined || choice === null || axis === null) return null;
+  return { name, overview, layer, head: choice.head, axis, query, rows };
+}
+
+function ImageSide({
+  state,
+  side,
+  scale,
+}: {
+  state: AttentionState;
+  side: ImageSideData;
+  scale: ValueScale;
+}) {
+  const { name, layer, head, axis, query, rows } = side;
+  const picture = useThumbnail(axis);
   const chosenRow = rows[head] ?? null;
+  const patches = (row: Float32Array) => row.subarray(axis.specialTokens);
   const special = chosenRow === null ? [] : Array.from(chosenRow.subarray(0, axis.specialTokens));
+  const common = { axis, picture, scale, query };
+  const pick = (position: number) => state.setQuery(position);
   return (
     <div class="image-side">
       <HeadPicker state={state} name={name} />
-      <Legend
-        colors={SEQUENTIAL}
-        kind={state.scale.value}
-        maximum={maximum}
-        isSigned={false}
-        label="probability"
-      />
       <div class="image-main">
         <PatchGrid
-          axis={axis}
-          picture={picture}
+          {...common}
           values={null}
-          scale={scale}
           size={LARGE}
-          query={query}
-          label={`Choose the query patch of the ${name}`}
-          onPick={(patch) => state.setQuery(patch)}
+          label={`Query patch of the ${name}`}
+          onPick={pick}
         />
         <PatchGrid
-          axis={axis}
-          picture={picture}
+          {...common}
           values={chosenRow === null ? null : patches(chosenRow)}
-          scale={scale}
           size={LARGE}
-          query={query}
           label={`Where query ${query} looks, head ${head}`}
-          onPick={(patch) => state.setQuery(patch)}
+          onPick={pick}
         />
       </div>
       {axis.specialTokens > 0 && (
@@ -122,15 +128,15 @@ function ImageSide({ state, name, overview, layer, head, axis }: ImageSideProps)
               type="button"
               class="chip tone-grey"
               aria-pressed={query === token}
-              data-tip="Take this token as the query"
-              onClick={() => state.setQuery(token)}
+              data-tip="Share of the probability on this token; click to take it as the query"
+              onClick={() => pick(token)}
             >
               {axis.tokens[token] || (token === 0 ? "class" : `special ${token}`)} {(100 * mass).toFixed(1)} %
             </button>
           ))}
         </p>
       )}
-      {chosenRow === null && (
+      {rows.length > 0 && chosenRow === null && (
         <p class="hint">
           This head was stored as a 64 × 64 overview, in which single patches cannot be told apart.
         </p>
@@ -147,15 +153,7 @@ function ImageSide({ state, name, overview, layer, head, axis }: ImageSideProps)
               aria-label={`Head ${index}`}
               onClick={() => state.choose(name, { layer, head: index }, true)}
             >
-              <PatchGrid
-                axis={axis}
-                picture={picture}
-                values={patches(row)}
-                scale={scale}
-                size={SMALL}
-                query={query}
-                label={`Head ${index}`}
-              />
+              <PatchGrid {...common} values={patches(row)} size={SMALL} label={`Head ${index}`} />
               <span class="under">head {index}</span>
             </button>
           ),
@@ -278,22 +276,20 @@ function useThumbnail(axis: TokenAxis): string | null {
   return address;
 }
 
-/** All heads of a layer, as they arrive. */
+/** All heads of a layer, when they have arrived. */
 function useHeads(
   state: AttentionState,
   name: SideName,
-  overview: AttentionOverview,
+  overview: AttentionOverview | undefined,
   layer: number,
 ): (HeadMatrix | null)[] {
   const [matrices, setMatrices] = useState<(HeadMatrix | null)[]>([]);
   useEffect(() => {
     let isCurrent = true;
-    const heads = overview.layers[layer]?.heads ?? 0;
-    const reading = Array.from({ length: heads }, (_, head) =>
-      state.headMatrix(name, { layer, head }).catch(() => null),
-    );
-    void Promise.all(reading).then((read) => {
-      if (isCurrent) setMatrices(read);
+    const heads = overview?.layers[layer]?.heads ?? 0;
+    const read = (head: number) => state.headMatrix(name, { layer, head }).catch(() => null);
+    void Promise.all(Array.from({ length: heads }, (_, head) => read(head))).then((arrived) => {
+      if (isCurrent) setMatrices(arrived);
     });
     return () => {
       isCurrent = false;

@@ -38,7 +38,7 @@ export function Sparkline({
     >
       <path class="line pair" d={scale.path({ name: label, points })} />
       {known.map(({ x, y }) => (
-        <circle key={x} cx={scale.x(x)} cy={scale.y(y)} r={1.5} class="point" />
+        <circle key={x} cx={scale.x(x)} cy={scale.y(y)} r={2} class="point" />
       ))}
       {now !== undefined && Number.isFinite(now.y) && (
         <circle cx={scale.x(now.x)} cy={scale.y(now.y)} r={3.5} class="point now" />

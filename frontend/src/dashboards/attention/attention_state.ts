@@ -262,9 +262,12 @@ export class AttentionState {
     }
     const first = overview.layers.findIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
     const last = overview.layers.findLastIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
-    // Without a choice: a head of the teacher that the student has a match for, else of the last layer.
-    const paired = side === "teacher" ? this.comparison.value?.layer_pairs.at(-1) : undefined;
-    const best = paired === undefined ? undefined : this.compared(...paired)?.heads[0];
+    // Without a choice: the head of the teacher that the student is closest to, else one of the last layer.
+    const paired = side === "teacher" ? this.closestPair() : undefined;
+    const best =
+      paired === undefined
+        ? undefined
+        : [...(this.compared(...paired)?.heads ?? [])].sort((a, b) => a[2] - b[2])[0];
     if (paired !== undefined && best !== undefined) return { layer: paired[0], head: best[0] };
     return first < 0 ? null : { layer: side === "teacher" ? last : first, head: 0 };
   }
@@ -277,7 +280,15 @@ export class AttentionState {
     if (match !== null && teacher.layers[Number(match[1])] && student.layers[Number(match[2])]) {
       return [Number(match[1]), Number(match[2])];
     }
-    return this.comparison.value?.layer_pairs.at(-1) ?? null;
+    return this.closestPair() ?? null;
+  }
+
+  /** The layer pair in use with the smallest distance. */
+  private closestPair(): [number, number] | undefined {
+    const comparison = this.comparison.value;
+    const distance = ([t, s]: [number, number]) =>
+      comparison?.layer_distances[t]?.[s] ?? Number.POSITIVE_INFINITY;
+    return [...(comparison?.layer_pairs ?? [])].sort((a, b) => distance(a) - distance(b))[0];
   }
 
   private loadSide(name: SideName): void {

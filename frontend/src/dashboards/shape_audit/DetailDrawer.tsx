@@ -20,6 +20,8 @@ export function DetailDrawer({
   const verdict = verdictStyle(rows.verdict(row));
   const cause = rows.text("cause", row);
   const kind = kindStyle(rows.number("kind", row));
+  const matched = rows.text("matched", row);
+  const isPaired = rows.hasSide("teacher", row) && rows.hasSide("student", row);
   return (
     <aside class="drawer" aria-label="Details of the selected row">
       <header>
@@ -48,7 +50,9 @@ export function DetailDrawer({
       <Costs rows={rows} row={row} />
       {kind.name !== "" && (
         <p class="soft">
-          Paired as {kind.glyph} {kind.name}, confidence {rows.number("confidence", row).toFixed(2)}.
+          {isPaired ? "Paired as" : "Found"} {kind.glyph} {kind.name}, confidence{" "}
+          {rows.number("confidence", row).toFixed(2)}
+          {matched === "" ? "." : `: ${matched}.`}
         </p>
       )}
       {rows.findings(row).map((finding) => {
@@ -76,8 +80,11 @@ function Place({ rows, row, side }: { rows: AuditRows; row: number; side: SideNa
     shapeText(rows.shape(side, row)),
     rows.text(`${side}_dtype`, row),
     rows.text(`${side}_device`, row),
+    rows.text(`${side}_layout`, row),
     element === "" ? "" : `output ${element}`,
   ];
+  const call = rows.text(`${side}_call`, row);
+  const flags = rows.texts(`${side}_flags`, row);
   return (
     <div>
       <dt class="letter">{side === "teacher" ? "T" : "S"}</dt>
@@ -85,9 +92,18 @@ function Place({ rows, row, side }: { rows: AuditRows; row: number; side: SideNa
         {exists ? (
           <>
             <span class="mono">{rows.path(side, row) || "(model)"}</span>{" "}
-            <span class="soft">{rows.text(`${side}_class`, row)}</span>
+            <span class="soft">
+              {rows.text(`${side}_class`, row)}
+              {call && `, call ${call}`}
+            </span>
             <br />
             <span class="soft mono">{facts.filter(Boolean).join("  ")}</span>
+            {flags.length > 0 && (
+              <>
+                <br />
+                <span class="soft">{flags.join(" · ")}</span>
+              </>
+            )}
           </>
         ) : (
           <span class="soft">no counterpart</span>

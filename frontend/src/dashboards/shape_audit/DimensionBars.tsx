@@ -8,6 +8,7 @@ import { pairDimensions } from "./dimension_pairs";
  */
 export function DimensionBars({ teacher, student }: { teacher: Dimension[]; student: Dimension[] }) {
   const pairs = pairDimensions(teacher, student);
+  const isPaired = teacher.length > 0 && student.length > 0;
   if (pairs.length === 0) return <p class="soft">No tensor to compare.</p>;
   return (
     <table class="dimensions">
@@ -23,15 +24,15 @@ export function DimensionBars({ teacher, student }: { teacher: Dimension[]; stud
         {pairs.map((pair) => {
           const largest = Math.max(pair.teacher ?? 0, pair.student ?? 0, 1);
           const isBatch = pair.name === "batch";
-          const differs = !isBatch && pair.teacher !== pair.student;
+          const differs = isPaired && !isBatch && pair.teacher !== pair.student;
           return (
             <tr key={pair.key} class={differs ? "differs" : isBatch ? "batch" : ""}>
               <th scope="row">
                 {differs && <span aria-hidden="true">≠ </span>}
                 {pair.name}
               </th>
-              <Bar side="T" size={pair.teacher} largest={largest} />
-              <Bar side="S" size={pair.student} largest={largest} />
+              <Bar side="T" size={pair.teacher} largest={largest} text={pair.teacherText} />
+              <Bar side="S" size={pair.student} largest={largest} text={pair.studentText} />
             </tr>
           );
         })}
@@ -40,9 +41,12 @@ export function DimensionBars({ teacher, student }: { teacher: Dimension[]; stud
   );
 }
 
-function Bar({ side, size, largest }: { side: "T" | "S"; size: number | null; largest: number }) {
+function Bar(props: { side: "T" | "S"; size: number | null; largest: number; text: string }) {
+  const { side, size, largest, text } = props;
+  // "tokens 197 = 1 + 14x14": what follows the size says what it is made of.
+  const parts = /= (.+)$/.exec(text)?.[1];
   return (
-    <td>
+    <td data-tip={text || undefined}>
       <span class="bar-line">
         <span class="side-letter" aria-hidden="true">
           {side}
@@ -54,7 +58,10 @@ function Bar({ side, size, largest }: { side: "T" | "S"; size: number | null; la
             <span class="track">
               <i style={{ width: `${Math.max(2, (100 * size) / largest)}%` }} />
             </span>
-            <span class="size">{exactNumber(size)}</span>
+            <span class="size">
+              {exactNumber(size)}
+              {parts !== undefined && <span class="soft"> = {parts}</span>}
+            </span>
           </>
         )}
       </span>

@@ -87,11 +87,25 @@ export function PairAudit({ session, state, empty }: PairAuditProps) {
           {(shown) => (
             <div class="audit">
               {findings.length > 0 && (
-                <section class="findings-panel" aria-label="Findings">
+                <section
+                  class={`findings-panel${state.findingsFolded.value === "" ? "" : " folded"}`}
+                  aria-label="Findings"
+                >
                   <h2>
-                    Findings <span class="soft">{findings.length}</span>
+                    <button
+                      type="button"
+                      aria-expanded={state.findingsFolded.value === ""}
+                      onClick={() => {
+                        state.findingsFolded.value = state.findingsFolded.value === "" ? "folded" : "";
+                      }}
+                    >
+                      {state.findingsFolded.value === "" ? "▾" : "▸"} Findings{" "}
+                      <span class="soft">{findings.length}</span>
+                    </button>
                   </h2>
-                  <FindingsPanel findings={findings} current={finding.value} onJump={jump} />
+                  {state.findingsFolded.value === "" && (
+                    <FindingsPanel findings={findings} current={finding.value} onJump={jump} />
+                  )}
                 </section>
               )}
               <section class="table-panel" aria-label="Pairs">

@@ -17,6 +17,7 @@ import type { OperatorState, OperatorTable } from "./operator_state";
 const KEYS = [
   ["↑ ↓ ← →", "move in the table"],
   ["Space", "fold a stage"],
+  ["Enter", "details of the operator"],
   ["c", "only where the shape changes"],
 ] as const;
 
@@ -36,7 +37,10 @@ export function SingleModel({ session, state, empty }: SingleModelProps) {
   useKeys({
     "/": () => search.current?.focus(),
     c: toggleChanges,
-    Escape: () => search.current?.blur(),
+    Escape: () => {
+      if (document.activeElement === search.current) search.current?.blur();
+      else state.drawerOpen.value = "";
+    },
   });
   const columns = table?.model.columns.filter((column) => state.columns.value.has(column.id)) ?? [];
   const shown = () => table?.model.rows() ?? [];
@@ -103,17 +107,22 @@ export function SingleModel({ session, state, empty }: SingleModelProps) {
                     selected={state.selected.value}
                     version={state.version.value}
                     onSelect={(row) => state.select(row)}
+                    onActivate={() => {
+                      state.drawerOpen.value = "1";
+                    }}
                     onChange={() => {
                       state.version.value++;
                     }}
                   />
                 </div>
               </section>
-              {state.selected.value >= 0 && (
+              {state.drawerOpen.value !== "" && state.selected.value >= 0 && (
                 <OperatorDrawer
                   rows={rows}
                   row={state.selected.value}
-                  onClose={() => state.select(-1)}
+                  onClose={() => {
+                    state.drawerOpen.value = "";
+                  }}
                   onGraph={() => session.goTo("graph_diff")}
                 />
               )}

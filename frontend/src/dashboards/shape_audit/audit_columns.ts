@@ -42,7 +42,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       grow: 3,
       monospace: true,
       text: (row) => moduleText(rows, name, row),
-      render: (cell, row) => renderModule(cell, rows, name, row, name === "teacher" ? model() : null),
+      render: (cell, row) => renderModule(cell, rows, name, row, model()),
     },
     {
       id: `${name}_shape`,
@@ -51,6 +51,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       width: 106,
       grow: 0.6,
       monospace: true,
+      filterHint: "filter",
       text: (row) => (rows.hasSide(name, row) ? shapeText(rows.shape(name, row)) : ""),
       number: (row) =>
         rows.hasSide(name, row)
@@ -65,8 +66,14 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
     ...(title === undefined ? {} : { title }),
     text: (row) => rows.text(id, row),
   });
+  const list = (id: string, label: string, width: number): TableColumn => ({
+    id,
+    label,
+    width,
+    text: (row) => rows.texts(id, row).join(", "),
+  });
   return [
-    { ...text("stage", "stage", 100), text: (row) => rows.text("stage", row) },
+    text("stage", "stage", 100),
     { id: "level", label: "level", width: 64, text: (row) => LEVELS[rows.level(row)] ?? "" },
     ...side("teacher"),
     ...side("student"),
@@ -98,6 +105,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
         title: `${quantity.label}, student ÷ teacher`,
         width: 82,
         align: "end",
+        filterHint: "< 0.5",
         text: (row) => ratioText(rows, quantity.id, row),
         number: (row) => rows.ratio(quantity.id, row),
         groupText: (stage) =>
@@ -148,6 +156,11 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       text: (row) => rows.number("confidence", row).toFixed(2),
       number: (row) => rows.number("confidence", row),
     },
+    text("matched", "matched by", 200, "Why the two were paired"),
+    text("teacher_layout", "T layout", 76),
+    text("student_layout", "S layout", 76),
+    list("teacher_flags", "T flags", 150),
+    list("student_flags", "S flags", 150),
     text("teacher_dtype", "T dtype", 84),
     text("student_dtype", "S dtype", 84),
     text("teacher_device", "T device", 76),
@@ -159,7 +172,10 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
 
 function moduleText(rows: AuditRows, side: SideName, row: number): string {
   if (!rows.hasSide(side, row)) return "";
-  return `${rows.path(side, row) || "(model)"} ${rows.text(`${side}_class`, row)}`;
+  const call = rows.text(`${side}_call`, row);
+  return [rows.path(side, row) || "(model)", rows.text(`${side}_class`, row), call && `call ${call}`]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function ratioText(rows: AuditRows, quantity: string, row: number): string {
@@ -181,8 +197,9 @@ function renderModule(
   model: TableModel | null,
 ): void {
   const parts: HTMLElement[] = [];
-  if (model !== null && model.sortOrder === null) {
-    const isExpandable = model.isExpandable(row) && !model.isSearching;
+  const isNested = model !== null && model.sortOrder === null && !model.isSearching;
+  if (side === "teacher" && isNested) {
+    const isExpandable = model.isExpandable(row);
     const toggle = element(isExpandable ? "button" : "span", "grid-toggle fold", "");
     if (isExpandable) {
       const isExpanded = model.isExpanded(row);
@@ -196,8 +213,10 @@ function renderModule(
     parts.push(toggle);
   }
   if (rows.hasSide(side, row)) {
-    parts.push(element("span", "", rows.path(side, row) || "(model)"));
-    parts.push(element("span", "soft", ` ${rows.text(`${side}_class`, row)}`));
+    const call = rows.text(`${side}_call`, row);
+    const path = isNested ? rows.nestedPath(side, row) : rows.path(side, row) || "(model)";
+    parts.push(element("span", "", path));
+    parts.push(element("span", "soft", ` ${rows.text(`${side}_class`, row)}${call && ` ${call}`}`));
     cell.dataset.tip = moduleText(rows, side, row);
   } else {
     parts.push(element("span", "soft", "·"));

@@ -54,6 +54,10 @@ function resnetAudit(): AuditRows {
     student_dtype: ["float32", "float32", "float32", "float32", "", "float32"],
     teacher_device: ["cpu", "cpu", "cpu", "cpu", "cpu", "cpu"],
     student_device: ["cpu", "cpu", "cpu", "cpu", "", "cpu"],
+    teacher_call: ["", "", "", "", "", "2 of 3"],
+    student_call: ["", "", "", "", "", ""],
+    teacher_sizes: [[], ["batch 2", "channels 256"], [], [], [], []],
+    student_sizes: [[], ["batch 2", "channels 64"], [], [], [], []],
     verdict: [1, 2, 2, 1, 4, 1],
     classes: [[], ["channels"], ["channels"], [], [], []],
     adapter: ["", "Conv1x1(64->256)", "Conv1x1(64->256)", "", "", ""],
@@ -123,7 +127,7 @@ describe("the rows of an audit", () => {
   });
 
   it("names the dimensions", () => {
-    expect(rows.dimensions("teacher", 1)[1]).toEqual({ name: "channels", size: 256 });
+    expect(rows.dimensions("teacher", 1)[1]).toEqual({ name: "channels", size: 256, text: "channels 256" });
     expect(rows.verdict(1)).toBe(Verdict.ADAPT);
   });
 });
@@ -155,6 +159,10 @@ describe("the columns of the audit table", () => {
     expect(column("student").text(4)).toBe("");
     expect(column("student_shape").text(4)).toBe("");
     expect(column("adapter_parameters").number?.(4)).toBeNaN();
+  });
+
+  it("say which call of a module it is", () => {
+    expect(column("teacher").text(5)).toBe("fc Linear call 2 of 3");
   });
 
   it("show a stage's ratio in its heading", () => {

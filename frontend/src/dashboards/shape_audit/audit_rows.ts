@@ -7,9 +7,13 @@ export type SideName = "teacher" | "student";
 export interface Dimension {
   readonly name: string;
   readonly size: number;
+  /** For people, e.g. "tokens 197 = 1 + 14x14". */
+  readonly text: string;
 }
 
 export const LEVELS = ["model", "stage", "block", "leaf"] as const;
+
+const LONGEST_FULL_PATH = 20;
 
 /** The rows of an audit, addressed by number; nothing is copied out of the received columns. */
 export class AuditRows {
@@ -72,13 +76,31 @@ export class AuditRows {
     return this.text(`${side}_path`, row);
   }
 
+  /**
+   * The path as a nested row shows it: below the row that contains it a long path is told by its end, which is what
+   * tells it from its siblings.
+   */
+  nestedPath(side: SideName, row: number): string {
+    const path = this.path(side, row);
+    const parent = this.parentOf[row] ?? -1;
+    if (path.length <= LONGEST_FULL_PATH || parent < 0 || !this.hasSide(side, parent))
+      return path || "(model)";
+    const above = `${this.path(side, parent)}.`;
+    return path.startsWith(above) ? `….${path.slice(above.length)}` : path;
+  }
+
   shape(side: SideName, row: number): number[] {
     return Array.from(this.audit.rows.row(`${side}_shape`, row));
   }
 
   dimensions(side: SideName, row: number): Dimension[] {
     const names = this.texts(`${side}_dimensions`, row);
-    return this.shape(side, row).map((size, position) => ({ size, name: names[position] || "?" }));
+    const texts = this.texts(`${side}_sizes`, row);
+    return this.shape(side, row).map((size, position) => ({
+      size,
+      name: names[position] || "?",
+      text: texts[position] ?? "",
+    }));
   }
 
   verdict(row: number): Verdict {

@@ -24,6 +24,7 @@ export class AuditState {
   readonly level: ReadonlySignal<number>;
   readonly selected = signal(-1);
   readonly drawerOpen: Signal<string>;
+  readonly findingsFolded: Signal<string>;
   /** Counts changes of the table's model, which is a plain object. */
   readonly version = signal(0);
   private readonly levelText: Signal<string>;
@@ -42,6 +43,7 @@ export class AuditState {
     this.sortText = url.text("sort");
     this.filterText = url.text("filter");
     this.drawerOpen = url.text("drawer");
+    this.findingsFolded = url.text("findings");
     this.verdicts = computed(() => new Set(this.verdictText.value.split(",").filter(Boolean)));
     this.columns = computed(() =>
       this.columnText.value === "" ? DEFAULT_COLUMNS : new Set(this.columnText.value.split(",")),

@@ -6,6 +6,8 @@ export interface DimensionPair {
   readonly name: string;
   readonly teacher: number | null;
   readonly student: number | null;
+  readonly teacherText: string;
+  readonly studentText: string;
 }
 
 /**
@@ -18,23 +20,27 @@ export function pairDimensions(
 ): DimensionPair[] {
   const named = (dimensions: readonly Dimension[]) => {
     const seen = new Map<string, number>();
-    return dimensions.map(({ name, size }, position) => {
+    return dimensions.map(({ name, size, text }, position) => {
       const count = seen.get(name) ?? 0;
       seen.set(name, count + 1);
       return {
         name: name === "?" ? `dimension ${position}` : name,
         size,
+        text,
         key: `${name} ${name === "?" ? position : count}`,
       };
     });
   };
   const ofTeacher = named(teacher);
   const rest = new Map(named(student).map((dimension) => [dimension.key, dimension]));
-  const pairs: DimensionPair[] = ofTeacher.map(({ key, name, size }) => {
+  const pairs: DimensionPair[] = ofTeacher.map(({ key, name, size, text }) => {
     const other = rest.get(key);
     rest.delete(key);
-    return { key, name, teacher: size, student: other?.size ?? null };
+    const studentText = other?.text ?? "";
+    return { key, name, teacher: size, student: other?.size ?? null, teacherText: text, studentText };
   });
-  for (const { key, name, size } of rest.values()) pairs.push({ key, name, teacher: null, student: size });
+  for (const { key, name, size, text } of rest.values()) {
+    pairs.push({ key, name, teacher: null, student: size, teacherText: "", studentText: text });
+  }
   return pairs;
 }

@@ -44,13 +44,14 @@ export class OperatorRows {
     return modules.text("path", calls.number("module")[call] ?? 0);
   }
 
-  /** Rows of the tensors table, parameters left out of the inputs: they have columns elsewhere. */
+  /** Rows of the tensors table; parameters are left out of the inputs, unless there is nothing else. */
   tensors(side: "inputs" | "outputs", row: number): number[] {
     const { operators, tensors } = this.structure;
+    const all = Array.from(operators.row(side, row));
+    if (side === "outputs") return all;
     const parameter = tensors.number("parameter");
-    return Array.from(operators.row(side, row)).filter(
-      (tensor) => side === "outputs" || (parameter[tensor] ?? -1) < 0,
-    );
+    const values = all.filter((tensor) => (parameter[tensor] ?? -1) < 0);
+    return values.length > 0 ? values : all;
   }
 
   shape(tensor: number): string {
@@ -130,6 +131,7 @@ export function operatorColumns(rows: OperatorRows): TableColumn[] {
       width: 200,
       grow: 2,
       monospace: true,
+      keepsEnd: true,
       text: (row) => rows.path(row) || "(model)",
     },
     {

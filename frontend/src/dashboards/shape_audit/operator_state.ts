@@ -18,6 +18,7 @@ export class OperatorState {
   readonly changesOnly: Signal<string>;
   readonly columns: ReadonlySignal<ReadonlySet<string>>;
   readonly selected = signal(-1);
+  readonly drawerOpen: Signal<string>;
   readonly version = signal(0);
   private readonly columnText: Signal<string>;
 
@@ -25,6 +26,7 @@ export class OperatorState {
     this.find = session.url.text("operator");
     this.changesOnly = session.url.text("changes");
     this.columnText = session.url.text("operator_columns");
+    this.drawerOpen = session.url.text("operator_drawer");
     this.columns = computed(() =>
       this.columnText.value === "" ? OPERATOR_COLUMNS : new Set(this.columnText.value.split(",")),
     );
