@@ -3,7 +3,7 @@ import type { TokenAxis } from "../../gen/tb_plugin_structure/v1/attention_pb";
 import { channels, SEQUENTIAL } from "../../heatmap/color_maps";
 import { ValueScale } from "../../heatmap/value_scale";
 import type { AttentionOverview } from "../../wire/attention";
-import { type AttentionState, SIDES, type SideName } from "./attention_state";
+import type { AttentionState, SideName } from "./attention_state";
 import { HeadPicker } from "./HeadPicker";
 import { type HeadMatrix, largest, matrixRow } from "./head_matrix";
 import { Legend } from "./Legend";
