@@ -76,6 +76,7 @@ def test_quickstart_without_tensorboard_pairs_every_layer_and_makes_adapters(nam
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text())
+    text = document.read_text()
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'src(?:set)?="([^"]+)"', text)
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (document.parent / target).exists()] == []
