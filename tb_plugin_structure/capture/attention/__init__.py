@@ -10,6 +10,7 @@
 | ``flex``, ``interface`` | FlexAttention, transformers' attention interface |
 | ``probe`` | one-hot values through an unknown kernel |
 | ``explicit`` | ``log_attention`` |
+| ``aside`` | computing what no mode of the user sees |
 | ``sources``, ``summary`` | float32 rows on demand; statistics, overview, full matrix from them |
 | ``module_facts``, ``axes`` | what the module and the positions are |
 | ``maps``, ``result`` | captured attentions, and the records made of them |

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tb_plugin_structure.capture.attention.aside import aside
 from tb_plugin_structure.capture.attention.options import AttentionOptions
 from tb_plugin_structure.records.table import Array
 from tb_plugin_structure.v1 import attention_pb2
@@ -47,7 +48,8 @@ class AxisFinder:
             if self._image is None and self._options.thumbnail and image.shape[1] in (1, 3):
                 examples = self._options.examples(int(image.shape[0]))
                 if examples and not image.is_meta and min(image.shape[-2:]) > 0:
-                    self._image = _shrunk(image[examples[0]].detach())
+                    with aside():
+                        self._image = _shrunk(image[examples[0]].detach())
         elif result.dim() == 3:
             self._frames.add(int(result.shape[-1]))
 

@@ -6,7 +6,6 @@ module; a failure in here is written down as a reason and the user's pass goes o
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.utils._python_dispatch import _disable_current_modes
 
 from tb_plugin_structure.capture.attention import encoder_layers, explicit, flex, interface, maps, probe
+from tb_plugin_structure.capture.attention.aside import aside
 from tb_plugin_structure.capture.attention.axes import AxisFinder
 from tb_plugin_structure.capture.attention.kernels import FusedArguments, attention_kernel, bind, reader_of
 from tb_plugin_structure.capture.attention.maps import AttentionMap
@@ -119,8 +118,11 @@ class AttentionListener:
             return
         handler, _, name = self._handler(func)
         if handler is not None:
-            with self._aside(model, call.module_path):
-                handler(func, name, args, kwargs, call)
+            try:
+                with aside():
+                    handler(func, name, args, kwargs, call)
+            except Exception as error:
+                self._failed(call, error)
 
     def after_kernel(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, call: Any) -> None:
         """The kernel has run and gave `result`."""
@@ -129,8 +131,10 @@ class AttentionListener:
             return
         _, handler, name = self._handler(func)
         if handler is not None:
-            with self._aside(model, call.module_path):
+            try:
                 handler(func, name, args, kwargs, result, call)
+            except Exception as error:
+                self._failed(call, error)
 
     def _enter(self, call: Any) -> _Model | None:
         model = self._models.get(call.model) if call is not None else None
@@ -140,14 +144,9 @@ class AttentionListener:
         model.ran.add(call.module_path)
         return model
 
-    @contextlib.contextmanager
-    def _aside(self, model: _Model, path: str) -> Iterator[None]:
-        """Work that no mode of the user sees, that records no gradient and that must not end the pass."""
-        try:
-            with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
-                yield
-        except Exception as error:
-            model.reasons.setdefault(path, f"reading it failed ({type(error).__name__}: {str(error)[:160]})")
+    def _failed(self, call: Any, error: Exception) -> None:
+        """A failure in here must not end the user's pass: it becomes a reason."""
+        self._reason(call, f"reading it failed ({type(error).__name__}: {str(error)[:160]})")
 
     def _handler(self, func: Any) -> tuple[Callable[..., None] | None, Callable[..., None] | None, str]:
         known = self._handlers.get(func)
@@ -214,7 +213,8 @@ class AttentionListener:
         if module is not None and module.training:
             self._reason(call, f"{words} (it is read off with one-hot values in eval mode only)")
             return
-        found = probe.read_off(func, arguments, result)
+        with aside():
+            found = probe.read_off(func, arguments, result)
         if found is None:
             self._reason(call, f"{words} (one-hot values did not give back what it returned)")
             return
@@ -226,7 +226,8 @@ class AttentionListener:
                 "read off the kernel with one-hot values; with the real values it gives the kernel's result"
             )
             made.kept = True
-            self._summarize_all(self._models[call.model], made, MatrixSource(found[0]))
+            with aside():
+                self._summarize_all(self._models[call.model], made, MatrixSource(found[0]))
 
     def _convolution(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
         if isinstance(result, torch.Tensor) and isinstance(args[0], torch.Tensor):
@@ -333,8 +334,11 @@ class AttentionListener:
                 ordinal = model.ordinals[path, -1]
                 model.ordinals[path, -1] += 1
                 call = _Call(name, path, ordinal, module)
-                with self._aside(model, path):
-                    self._fused(arguments, call, kernel, maps.INTERFACE)
+                try:
+                    with aside():
+                        self._fused(arguments, call, kernel, maps.INTERFACE)
+                except Exception as error:
+                    self._failed(call, error)
                 return
 
     def maps_of(self, module: nn.Module) -> int:
@@ -360,21 +364,38 @@ class AttentionListener:
             return
         here = self._call if self._call is not None else _Call(model.name, "", 0, None)
         call = _Call(model.name, f"{here.module_path}.{name}".lstrip("."), here.ordinal, here.module)
-        with self._aside(model, call.module_path):
-            if probabilities is not None:
-                shaped, _ = self._per_head(probabilities.detach(), None, model, here.module_path)
-                source: Source = MatrixSource(shaped)
-                dtype, words = _dtype(probabilities), "unknown"
-            else:
-                assert query is not None
-                assert key is not None
-                fused = FusedArguments(query, key, mask=mask, causal="top_left" if causal else "", scale=scale)
-                source, dtype, words = QueryKeySource(fused), _dtype(query), _mask_words(fused)
-            made = self._new_map(source, call, "log_attention", maps.EXPLICIT, dtype, words)
-            if made is not None:
-                made.exactness = "as given" if probabilities is not None else "float32 from the given query and key"
-                made.kept = True
-                self._summarize_all(self._models[call.model], made, source)
+        try:
+            with aside():
+                self._record_explicit(model, here.module_path, call, probabilities, query, key, mask, causal, scale)
+        except Exception as error:
+            self._failed(call, error)
+
+    def _record_explicit(
+        self,
+        model: _Model,
+        path: str,
+        call: Any,
+        probabilities: torch.Tensor | None,
+        query: torch.Tensor | None,
+        key: torch.Tensor | None,
+        mask: torch.Tensor | None,
+        causal: bool,
+        scale: float | None,
+    ) -> None:
+        if probabilities is not None:
+            shaped, _ = self._per_head(probabilities.detach(), None, model, path)
+            source: Source = MatrixSource(shaped)
+            dtype, words = _dtype(probabilities), "unknown"
+        else:
+            assert query is not None
+            assert key is not None
+            fused = FusedArguments(query, key, mask=mask, causal="top_left" if causal else "", scale=scale)
+            source, dtype, words = QueryKeySource(fused), _dtype(query), _mask_words(fused)
+        made = self._new_map(source, call, "log_attention", maps.EXPLICIT, dtype, words)
+        if made is not None:
+            made.exactness = "as given" if probabilities is not None else "float32 from the given query and key"
+            made.kept = True
+            self._summarize_all(model, made, source)
 
     # ---- recording
 

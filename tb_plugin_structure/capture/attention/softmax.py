@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from tb_plugin_structure.capture.attention.aside import aside
+
 _MOST_TAGS = 256
 
 _PRODUCTS = {
@@ -30,7 +32,6 @@ _PRODUCTS = {
     "aten::linear": (0, 1),
 }
 _SOFTMAXES = {"aten::_softmax", "aten::_safe_softmax", "aten::softmax"}
-_LOG_SOFTMAXES = {"aten::_log_softmax", "aten::log_softmax"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,6 @@ class SoftmaxFollower:
             key = _storage_key(weight)
             if key is not None:
                 self._weights.add(key)
-        self._busy = False
 
     def after_kernel(self, name: str, args: Sequence[Any], result: Any, call: Any) -> None:
         """Look at one finished kernel; `name` is "namespace::operator"."""
@@ -123,7 +123,8 @@ class SoftmaxFollower:
             if len(args) > 1 and len(args[1]) == 2:
                 self._einsum(args[0], args[1][0], args[1][1], result, call)
         elif name in _SOFTMAXES:
-            self._softmax(args[0], int(args[1]), result, name, call)
+            with aside():
+                self._softmax(args[0], int(args[1]), result, name, call)
         elif self._tags or name in _COPIES:
             self._elementwise(name, args, result)
 
@@ -263,7 +264,8 @@ class SoftmaxFollower:
                 candidate.state = "whole" if length in (tag.size, tag.keys) else "pieces"
             self._used(candidate, call)
         elif tag.kind == "scores" and length == tag.size and (other is None or other.kind != "weight"):
-            self._normalized_by_hand(operand, axis, tag, call)
+            with aside():
+                self._normalized_by_hand(operand, axis, tag, call)
 
     def _normalized_by_hand(self, operand: torch.Tensor, axis: int, tag: Tag, call: Any) -> None:
         """Scores that reach the values without a softmax: exp(s) / sum, log_softmax().exp(), sparsemax, …"""
