@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +28,43 @@ MAXIMUM_EVENT_BYTES = 128 << 20
 
 
 class FastRecordWriter(record_writer.RecordWriter):  # type: ignore[misc]
-    """Writes records with the checksum of :mod:`tb_plugin_structure.checksum`."""
+    """Writes records with the checksum of :mod:`tb_plugin_structure.checksum`.
+
+    With `keep_failure` a failure is put into `failure` and nothing more is written, instead of ending the writing
+    thread with a stack trace on the user's screen.
+    """
+
+    def __init__(self, writer: Any, keep_failure: bool = False) -> None:
+        super().__init__(writer)
+        self.failure: Exception | None = None
+        self._keep_failure = keep_failure
 
     def write(self, data: bytes) -> None:
+        if self.failure is not None:
+            return
         header = struct.pack("<Q", len(data))
         header += struct.pack("<I", masked_crc32c(header))
-        self._writer.write(b"".join((header, data, struct.pack("<I", masked_crc32c(data)))))
+        try:
+            self._writer.write(b"".join((header, data, struct.pack("<I", masked_crc32c(data)))))
+        except Exception as error:
+            if not self._keep_failure:
+                raise
+            self.failure = error
 
 
-def use_fast_checksum(writer: event_file_writer.EventFileWriter) -> bool:
-    """Speed up one EventFileWriter; False when its inside is not as expected, and then nothing is changed."""
+def use_fast_checksum(
+    writer: event_file_writer.EventFileWriter, *, keep_failure: bool = False
+) -> FastRecordWriter | None:
+    """Speed up one EventFileWriter; None when its inside is not as expected, and then nothing is changed."""
     pending = getattr(writer, "_async_writer", None)
     worker = getattr(pending, "_worker", None)
     plain = getattr(pending, "_writer", None)
     if type(plain) is not record_writer.RecordWriter or getattr(worker, "_record_writer", None) is not plain:
-        return False
-    fast = FastRecordWriter(plain._writer)
+        return None
+    fast = FastRecordWriter(plain._writer, keep_failure)  # type: ignore[union-attr]
     pending._writer = fast  # type: ignore[union-attr]
     worker._record_writer = fast  # type: ignore[union-attr]
-    return True
+    return fast
 
 
 def record_event(plugin: str, tag: str, blobs: Sequence[bytes], step: int, description: str = "") -> event_pb2.Event:
@@ -75,13 +94,23 @@ def record_event(plugin: str, tag: str, blobs: Sequence[bytes], step: int, descr
     return event_pb2.Event(wall_time=time.time(), step=step, summary=summary_pb2.Summary(value=[value]))
 
 
+SECONDS_BETWEEN_ATTEMPTS = 60.0
+"""After a failure to write, a new file is tried this much later at the earliest."""
+
+
 class OwnEventFile:
-    """An event file of our own. Opened at the first event, so that a writer that writes nothing leaves nothing."""
+    """An event file of our own. Opened at the first event, so that a writer that writes nothing leaves nothing.
+
+    After a failure (a full disk, a lost directory) the file may end within a record, so it is left and, later, a new
+    one is begun.
+    """
 
     def __init__(self, logdir: str | os.PathLike[str]) -> None:
         self._wanted = os.fspath(logdir)
         self._writer: event_file_writer.EventFileWriter | None = None
         self._logdir = ""
+        self._fast: FastRecordWriter | None = None
+        self._failed: tuple[float, Exception] | None = None
 
     @property
     def logdir(self) -> str:
@@ -89,15 +118,40 @@ class OwnEventFile:
         return self._logdir or free_run_directory(self._wanted)
 
     def add_event(self, event: event_pb2.Event) -> None:
-        if self._writer is None:
-            self._logdir = self.logdir
-            self._writer = event_file_writer.EventFileWriter(self._logdir, filename_suffix=_SUFFIX)
-            use_fast_checksum(self._writer)
-        self._writer.add_event(event)
+        if self._failed is not None:
+            when, error = self._failed
+            if time.monotonic() - when < SECONDS_BETWEEN_ATTEMPTS:
+                raise error
+            self._failed = None
+        with self._leave_on_failure():
+            if self._writer is None:
+                self._logdir = self.logdir
+                self._writer = event_file_writer.EventFileWriter(self._logdir, filename_suffix=_SUFFIX)
+                self._fast = use_fast_checksum(self._writer, keep_failure=True)
+            self._writer.add_event(event)
+            self._check()
 
     def flush(self) -> None:
         if self._writer is not None:
-            self._writer.flush()
+            with self._leave_on_failure():
+                self._writer.flush()
+                self._check()
+
+    def _check(self) -> None:
+        if self._fast is not None and self._fast.failure is not None:
+            raise self._fast.failure
+
+    @contextlib.contextmanager
+    def _leave_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            writer, self._writer = self._writer, None
+            self._failed = (time.monotonic(), error)
+            if writer is not None:
+                with contextlib.suppress(Exception):
+                    writer.close()  # ends its thread
+            raise
 
     def close(self) -> None:
         if self._writer is not None:
