@@ -57,8 +57,16 @@ def _user_line(error: BaseException) -> str:
     return ""
 
 
-def explain(name: str, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], error: BaseException) -> str:
-    """One sentence for the user: what failed, and the fix where there is a usual one."""
+def explain(
+    name: str,
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    error: BaseException,
+    recorded: structure_pb2.CaptureError | None = None,
+) -> str:
+    """What failed, where and on which operands, and the fix where there is a usual one. `recorded`: what the record
+    says of the failure."""
     where = f"{name!r} ({type(model).__name__})"
     text = (
         f"the forward pass of {where} raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
@@ -75,6 +83,12 @@ def explain(name: str, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str
             )
         except ValueError:
             pass
+    if recorded is not None and recorded.module_path:
+        text += f"; in module {recorded.module_path!r}"
+    if recorded is not None and recorded.source:
+        text += f", at {recorded.source}"
+    if recorded is not None and recorded.kernel:
+        text += f"; {recorded.kernel} got {', '.join(recorded.operands) or 'no tensors'}"
     devices = _devices(model, args, kwargs)
     if len(devices) > 1 and isinstance(error, (RuntimeError, NotImplementedError)):
         parameter_device, input_device = devices

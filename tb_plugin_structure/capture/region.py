@@ -209,7 +209,8 @@ def capture(
                 failure = error
     structure = region.structures.get(name)
     if failure is not None:
-        raise CaptureFailed(explain(name, inner, positional, named, failure), structure) from failure
+        recorded = structure.header.error if structure is not None else None
+        raise CaptureFailed(explain(name, inner, positional, named, failure, recorded), structure) from failure
     if structure is None:
         raise CaptureFailed(f"{name!r} ({type(inner).__name__}) ran without calling its forward; nothing was recorded")
     return structure
