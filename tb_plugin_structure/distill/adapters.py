@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tb_plugin_structure.analysis.audit import adapter as steps
+from tb_plugin_structure.analysis.audit import projections, steps
+from tb_plugin_structure.analysis.audit.adapter import Adapter
 from tb_plugin_structure.analysis.audit.report import AuditReport
 
 ROOT_KEY = "/"
@@ -23,7 +24,7 @@ class FeatureAdapter(nn.Module):
     """One chain. Input: the student module's output (a tensor, or the tuple or mapping that holds it); output: a tensor
     with the teacher's shape, dtype and device. ``extra_repr`` shows the chain."""
 
-    def __init__(self, description: steps.Adapter, **factory: Any) -> None:
+    def __init__(self, description: Adapter, **factory: Any) -> None:
         super().__init__()
         self.description = description
         self._run: list[str | Callable[[Any], Any]] = []  # the name of a child module, or a rearrangement
@@ -53,7 +54,7 @@ class FeatureAdapter(nn.Module):
         return self.description.line()
 
 
-def build_adapter(description: steps.Adapter, **factory: Any) -> FeatureAdapter:
+def build_adapter(description: Adapter, **factory: Any) -> FeatureAdapter:
     """The module of one description; `factory` may hold ``device`` and ``dtype`` for its parameters."""
     return FeatureAdapter(description, **factory)
 
@@ -100,16 +101,16 @@ def adapter_key(student_path: str, ordinal: int = 0) -> str:
 def _module(step: steps.Step, factory: dict[str, Any]) -> nn.Module | None:
     """The torch.nn module that a step is; None for a rearrangement."""
     match step:
-        case steps.Conv1x1(source, target, spatial):
+        case projections.Conv1x1(source, target, spatial):
             convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[spatial - 1]
             return convolution(source, target, kernel_size=1, bias=False, **factory)
-        case steps.Linear(source, target, bias):
+        case projections.Linear(source, target, bias):
             return nn.Linear(source, target, bias=bias, **factory)
-        case steps.BatchNorm(channels, spatial):
+        case projections.BatchNorm(channels, spatial):
             return (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[spatial - 1](channels, **factory)
-        case steps.LayerNorm(features):
+        case projections.LayerNorm(features):
             return nn.LayerNorm(features, **factory)
-        case steps.ReLU():
+        case projections.ReLU():
             return nn.ReLU()
         case steps.Flatten():
             return nn.Flatten()
@@ -149,10 +150,10 @@ def _function(step: steps.Step) -> Callable[[Any], Any]:
             return lambda x: x.unflatten(1, (-1, group)).mean(dim=2)
         case steps.Truncate(size):
             return lambda x: x[..., :size]
-        case steps.CastTo(dtype):
+        case projections.CastTo(dtype):
             target = getattr(torch, dtype)
             return lambda x: x.to(target)
-        case steps.MoveTo(device):
+        case projections.MoveTo(device):
             return lambda x: x.to(device)
     raise TypeError(f"no module is known for the step {step}")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tb_plugin_structure.analysis.audit.adapter import Conv1x1
 from tb_plugin_structure.analysis.audit.feature import Feature
+from tb_plugin_structure.analysis.audit.projections import Conv1x1
 from tb_plugin_structure.analysis.audit.rows import Row
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tb_plugin_structure.analysis.audit.adapter import Linear, SelectElement
+from tb_plugin_structure.analysis.audit.projections import Linear
 from tb_plugin_structure.analysis.audit.rows import Row
+from tb_plugin_structure.analysis.audit.steps import SelectElement
 
 _BLOCK = re.compile(r"(?:^|\.)(\d+)$")
 

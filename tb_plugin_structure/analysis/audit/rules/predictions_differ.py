@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tb_plugin_structure.analysis.audit.compare import is_padding
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.forms import is_padding
 from tb_plugin_structure.analysis.audit.rows import Row
 from tb_plugin_structure.analysis.audit.stages import MODEL
 

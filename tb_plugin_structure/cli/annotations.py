@@ -1,0 +1,120 @@
+"""Findings and refusals for machines: GitHub workflow commands and SARIF 2.1.0."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tb_plugin_structure.analysis.audit import AuditReport
+from tb_plugin_structure.analysis.audit.compare import INCOMPATIBLE
+
+_SOURCE = re.compile(r"\(([^()\s]+):(\d+)\)")
+_GITHUB = {"info": "notice", "warning": "warning", "error": "error"}
+_SARIF = {"info": "note", "warning": "warning", "error": "error"}
+INCOMPATIBLE_RULE = "incompatible-pair"
+
+
+class Annotation(NamedTuple):
+    """One thing to show; `file` is "" where the record names no source."""
+
+    rule: str
+    severity: str
+    message: str
+    module_path: str
+    explanation: str
+    fix: str
+    file: str = ""
+    line: int = 0
+
+
+def annotated(report: AuditReport) -> Iterator[Annotation]:
+    """All findings, and every pair that cannot be adapted."""
+    for finding in report.findings:
+        found = _SOURCE.search(finding.message)
+        yield Annotation(
+            finding.rule,
+            finding.severity,
+            finding.message,
+            finding.module_path,
+            finding.explanation,
+            finding.fix,
+            found[1] if found else "",
+            int(found[2]) if found else 0,
+        )
+    for row in report.rows:
+        if row.verdict == INCOMPATIBLE:
+            yield Annotation(
+                INCOMPATIBLE_RULE,
+                "warning",
+                f"{row.student_path or 'the student'} against {row.teacher_path or 'the teacher'}: {row.cause}",
+                row.student_path,
+                "The two features cannot be compared, and no adapter would make the comparison honest.",
+                "Pin the student's module to another one of the teacher, or leave the pair out.",
+            )
+
+
+def github_text(report: AuditReport) -> str:
+    """Workflow commands, one a line: GitHub shows them on the pull request."""
+    lines = []
+    for item in annotated(report):
+        place = f"file={_property(item.file)},line={item.line}," if item.file else ""
+        title = _property(f"{item.rule} {item.module_path}".strip())
+        lines.append(f"::{_GITHUB[item.severity]} {place}title={title}::{_data(f'{item.message}. {item.fix}')}")
+    return "\n".join(lines) + ("\n" if lines else "")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def sarif_text(report: AuditReport) -> str:
+    """A SARIF log, https://docs.oasis-open.org/sarif/sarif/v2.1.0/."""
+    items = list(annotated(report))
+    rules: dict[str, dict[str, Any]] = {}
+    for item in items:
+        rules.setdefault(
+            item.rule,
+            {
+                "id": item.rule,
+                "shortDescription": {"text": item.explanation},
+                "help": {"text": item.fix},
+                "defaultConfiguration": {"level": _SARIF[item.severity]},
+            },
+        )
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "tb-structure", "rules": list(rules.values())}},
+                "results": [
+                    {
+                        "ruleId": item.rule,
+                        "level": _SARIF[item.severity],
+                        "message": {"text": f"{item.message}. {item.fix}"},
+                        "locations": [_location(item)],
+                    }
+                    for item in items
+                ],
+            }
+        ],
+    }
+    return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
+
+
+def _location(item: Annotation) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "logicalLocations": [{"fullyQualifiedName": item.module_path or "(model)", "kind": "module"}]
+    }
+    if item.file:
+        location["physicalLocation"] = {
+            "artifactLocation": {"uri": item.file},
+            "region": {"startLine": max(1, item.line)},
+        }
+    return location

@@ -1,0 +1,245 @@
+"""The commands: each takes the parsed options, prints or writes, and returns the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tb_plugin_structure.analysis.alignment import align
+from tb_plugin_structure.analysis.audit import AuditReport
+from tb_plugin_structure.analysis.audit import audit as run_audit
+from tb_plugin_structure.analysis.audit.formats import (
+    ROW_HEAD,
+    STAGE_HEAD,
+    markdown_table,
+    row_cells,
+    rows_to_level,
+    stage_cells,
+)
+from tb_plugin_structure.cli.annotations import github_text, sarif_text
+from tb_plugin_structure.cli.event_files import AddressError, EventFiles, Key, split_address
+from tb_plugin_structure.cli.gates import ANY_CHANGE, GateError, changes, check_gates, failures
+from tb_plugin_structure.cli.single_model import operator_table, record_list, stage_table
+from tb_plugin_structure.cli.tables import text_table
+from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.v1 import alignment_pb2
+
+
+class CommandError(ValueError):
+    """The command cannot be carried out; the message says why and what to do."""
+
+
+# ---- one model
+
+
+def show(options: argparse.Namespace) -> int:
+    path, model, step = split_address(options.record)
+    files = EventFiles.read(path)
+    if not model and step is None and len({key.tag for key, _ in files.structures()}) != 1:
+        _print_table(options, *record_list(files.structures()))
+        return 0
+    _, structure = files.find(model, step)
+    _print_structure(options, structure)
+    return 0
+
+
+def _print_structure(options: argparse.Namespace, structure: Structure) -> None:
+    if getattr(options, "operators", False) or getattr(options, "changes", False):
+        head, rows, right = operator_table(structure, only_changes=options.changes)
+    else:
+        head, rows, right = stage_table(structure)
+    totals = structure.header.totals
+    title = (
+        f"{structure.name}: {structure.header.model_class}, {totals.parameters:,} parameters, {totals.macs:,.0f} MACs, "
+        f"{totals.module_calls:,} module calls, {totals.operators:,} operators"
+    )
+    if structure.header.HasField("error"):
+        error = structure.header.error
+        title += f"\nthe pass stopped in {error.module_path or 'the model'}: {error.type}: {error.message}"
+    _print_table(options, head, rows, right, title)
+
+
+# ---- two models
+
+
+def _load_pair(options: argparse.Namespace) -> tuple[EventFiles, Key, Structure, Structure]:
+    if options.student is None:
+        path, model, step = split_address(options.teacher)
+        if model:
+            raise AddressError("name a second record, or a log directory with the models 'teacher' and 'student'")
+        files = EventFiles.read(path)
+        key, teacher = files.find("teacher", step)
+        return files, key, teacher, files.find("student", step)[1]
+    loaded = []
+    for address in (options.teacher, options.student):
+        path, model, step = split_address(address)
+        files = EventFiles.read(path)
+        loaded.append((files, *files.find(model, step)))
+    (_, _, teacher), (files, key, student) = loaded
+    return files, key, teacher, student
+
+
+def _align(options: argparse.Namespace, teacher: Structure, student: Structure) -> Any:
+    pins: dict[str, str | None] = {}
+    for pin in options.pin:
+        mine, equals, theirs = pin.partition("=")
+        if not equals:
+            raise CommandError(f"--pin {pin!r}: expected STUDENT=TEACHER")
+        pins[mine] = theirs or None
+    try:
+        return align(teacher=teacher, student=student, policy=options.policy, pins=pins)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def diff(options: argparse.Namespace) -> int:
+    for gate in options.fail_on:
+        if gate != ANY_CHANGE:
+            raise GateError(f"--fail-on {gate!r}: diff knows {ANY_CHANGE}; the other gates belong to audit")
+    _, _, teacher, student = _load_pair(options)
+    alignment = _align(options, teacher, student)
+    head = ("kind", "edit")
+    rows = [(_kind(edit.kind), edit.text) for edit in alignment.edits]
+    if options.format == "json":
+        value = {"summary": alignment.summary(), "edits": [{"kind": kind, "text": text} for kind, text in rows]}
+        _write(options, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    else:
+        _print_table(options, head, rows, frozenset(), alignment.summary())
+    return _gate(changes(alignment) if options.fail_on else [])
+
+
+def _kind(number: int) -> str:
+    return alignment_pb2.PairKind.Name(number).removeprefix("PAIR_KIND_").lower()  # type: ignore[arg-type]
+
+
+def _audited(options: argparse.Namespace) -> AuditReport:
+    files, key, teacher, student = _load_pair(options)
+    outside, measured = files.beside(key)
+    measurements = {
+        role: measured[structure.name]
+        for role, structure in (("teacher", teacher), ("student", student))
+        if structure.name in measured
+    }
+    severities = {}
+    for entry in getattr(options, "severity", []):
+        rule, equals, level = entry.partition("=")
+        if not equals:
+            raise CommandError(f"--severity {entry!r}: expected RULE=LEVEL")
+        severities[rule] = level
+    try:
+        return run_audit(
+            _align(options, teacher, student),
+            outside=outside,
+            measurements=measurements,
+            norm=getattr(options, "norm", False),
+            silence=getattr(options, "silence", []),
+            severities=severities,
+        )
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def audit(options: argparse.Namespace) -> int:
+    check_gates(options.fail_on)
+    report = _audited(options)
+    writers: dict[str, Callable[[], str]] = {
+        "text": lambda: _audit_text(report, options.level),
+        "md": lambda: report.to_markdown(options.level),
+        "json": report.to_json,
+        "csv": report.to_csv,
+        "sarif": lambda: sarif_text(report),
+        "github": lambda: github_text(report),
+    }
+    _write(options, writers[options.format]())
+    return _gate(failures(report, options.fail_on))
+
+
+def _audit_text(report: AuditReport, level: str) -> str:
+    parts = [report.summary()]
+    if report.findings:
+        rows = [(f.severity, f.rule, f.subject, f.message) for f in report.findings]
+        parts.append(text_table(("severity", "rule", "where", "what"), rows))
+        fixes = {f.rule: f.fix for f in report.findings if f.severity != "info"}
+        parts += ["\n".join(f"{rule}: {fix}" for rule, fix in fixes.items())] if fixes else []
+    parts.append(text_table(STAGE_HEAD, stage_cells(report), frozenset(range(1, 10))))
+    parts.append(text_table(ROW_HEAD, map(row_cells, rows_to_level(report, level)), frozenset({7})))
+    return "\n\n".join(parts) + "\n"
+
+
+def export(options: argparse.Namespace) -> int:
+    report = _audited(options)
+    made = report.configuration(options.framework, options.level)
+    _write(options, json.dumps(_json_keys(made), indent=2, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _json_keys(value: Any) -> Any:
+    """JSON has no tuples as keys: (student, teacher) becomes a list of pairs."""
+    if isinstance(value, dict):
+        if any(isinstance(key, tuple) for key in value):
+            return [[*key, _json_keys(item)] for key, item in value.items()]
+        return {key: _json_keys(item) for key, item in value.items()}
+    return value
+
+
+# ---- recording
+
+
+def capture(options: argparse.Namespace) -> int:
+    try:
+        from tb_plugin_structure.cli.recording import CaptureError, record
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        message = "capture needs PyTorch: pip install 'tensorboard-plugin-structure[torch]'"
+        raise CommandError(message) from error
+    try:
+        structure = record(options)
+    except CaptureError as error:
+        raise CommandError(str(error)) from error
+    _print_structure(options, structure)
+    return 0
+
+
+# ---- output
+
+
+def _print_table(
+    options: argparse.Namespace,
+    head: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    right: frozenset[int] = frozenset(),
+    title: str = "",
+) -> None:
+    if options.format == "json":
+        text = json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1, ensure_ascii=False) + "\n"
+    elif options.format == "csv":
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([head, *rows])
+        text = out.getvalue()
+    else:
+        table = markdown_table(head, rows, right) if options.format == "md" else text_table(head, rows, right)
+        text = f"{title}\n\n{table}\n" if title else f"{table}\n"
+    _write(options, text)
+
+
+def _write(options: argparse.Namespace, text: str) -> None:
+    if options.output:
+        try:
+            Path(options.output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{options.output!r} cannot be written: {error.strerror}") from error
+    else:
+        sys.stdout.write(text)
+
+
+def _gate(failed: Sequence[str]) -> int:
+    for sentence in failed:
+        print(f"tb-structure: not passed: {sentence}", file=sys.stderr)
+    return 1 if failed else 0

@@ -1,0 +1,149 @@
+"""Records of a log directory, read straight from its event files."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tb_plugin_structure.records import names
+from tb_plugin_structure.records.blobs import RecordError
+from tb_plugin_structure.records.measurement import Measurement
+from tb_plugin_structure.records.structure import Structure
+
+_PLUGINS = (names.STRUCTURE_PLUGIN, names.MEASUREMENT_PLUGIN)
+
+
+class AddressError(ValueError):
+    """What was asked for is not in the event files; the message says what is."""
+
+
+class Key(NamedTuple):
+    """Where a record stands: the run (folder below the log directory), the tag, the step."""
+
+    run: str
+    tag: str
+    step: int
+
+
+@dataclass
+class EventFiles:
+    """All structure and measurement records below `path` (a log directory or one event file)."""
+
+    path: Path
+    records: dict[Key, list[bytes]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: str | Path) -> EventFiles:
+        """Read event files; of two events of one tag and step (a resumed run) the later one counts.
+
+        Raises:
+            AddressError: When there is no such folder or file, or it holds no event file.
+        """
+        found = cls(Path(path))
+        if not found.path.exists():
+            raise AddressError(f"there is no log directory or event file {str(path)!r}")
+        files = [found.path] if found.path.is_file() else sorted(found.path.rglob("*tfevents*"))
+        if not files:
+            raise AddressError(f"{str(path)!r} holds no event files")
+        for file in files:
+            run = "" if found.path.is_file() else file.parent.relative_to(found.path).as_posix()
+            for plugin, tag, step, blobs in _events(file):
+                if plugin in _PLUGINS:
+                    found.records[Key("" if run == "." else run, tag, step)] = blobs
+        return found
+
+    def structures(self) -> list[tuple[Key, Structure]]:
+        """All structure records, by run, tag and step. Damaged ones are left out."""
+        return [
+            (key, structure)
+            for key in sorted(self.records)
+            if key.tag.startswith(("structure/", "outside/")) and (structure := self._decode(key)) is not None
+        ]
+
+    def _decode(self, key: Key) -> Structure | None:
+        try:
+            return Structure.decode(self.records[key])
+        except RecordError:
+            return None
+
+    def find(self, model: str = "", step: int | None = None) -> tuple[Key, Structure]:
+        """The record of a model ("teacher", "run/teacher", "teacher/variant"), at a step or the latest.
+
+        Raises:
+            AddressError: When no or several models fit; the message lists them.
+        """
+        keys = [key for key in self.records if key.tag.startswith("structure/")]
+        choices = sorted({_model_name(key) for key in keys})
+        if not choices:
+            raise AddressError(f"{str(self.path)!r} holds no structure records")
+        fitting = [name for name in choices if model in (name, name.rpartition("/")[2], _without_run(keys, name))]
+        if not model:
+            fitting = choices
+        if len(fitting) != 1:
+            near = difflib.get_close_matches(model, choices, 3)
+            listed = ", ".join(fitting or near or choices)
+            problem = "several models fit" if fitting else f"there is no model {model!r}"
+            raise AddressError(f"{str(self.path)!r}: {problem}; name one of: {listed}")
+        steps = {key.step: key for key in keys if _model_name(key) == fitting[0]}
+        if step is None:
+            step = max(steps)
+        if step not in steps:
+            raise AddressError(f"{fitting[0]!r} has no record at step {step}; it has steps {sorted(steps)}")
+        return steps[step], Structure.decode(self.records[steps[step]])
+
+    def beside(self, key: Key) -> tuple[Structure | None, dict[str, Measurement]]:
+        """What was recorded in the same run and step: what ran between the models, and measurements by model."""
+        outside: Structure | None = None
+        measurements: dict[str, Measurement] = {}
+        for other, blobs in self.records.items():
+            if (other.run, other.step) != (key.run, key.step):
+                continue
+            try:
+                if other.tag.startswith("outside/"):
+                    outside = Structure.decode(blobs)
+                elif other.tag.startswith("measurement/"):
+                    measurements[names.split_tag(other.tag)[1]] = Measurement.decode(blobs)
+            except RecordError:
+                continue
+        return outside, measurements
+
+
+def _model_name(key: Key) -> str:
+    """'run/model' or 'run/model/variant'; without the run when it is the log directory itself."""
+    model = "/".join(names.split_tag(key.tag)[1:])
+    return f"{key.run}/{model}" if key.run else model
+
+
+def _without_run(keys: list[Key], name: str) -> str:
+    return next("/".join(names.split_tag(key.tag)[1:]) for key in keys if _model_name(key) == name)
+
+
+def _events(file: Path) -> Iterator[tuple[str, str, int, list[bytes]]]:
+    """(data plugin, tag, step, blobs) of each value of one event file; a damaged tail ends the file."""
+    from tensorboard.backend.event_processing import event_file_loader
+
+    plugins: dict[str, str] = {}
+    for event in event_file_loader.LegacyEventFileLoader(str(file)).Load():
+        for value in event.summary.value:
+            plugin = plugins.setdefault(value.tag, value.metadata.plugin_data.plugin_name)
+            if plugin in _PLUGINS:
+                yield plugin, value.tag, int(event.step), list(value.tensor.string_val)
+
+
+def split_address(address: str) -> tuple[str, str, int | None]:
+    """'LOGDIR[:MODEL][@STEP]' as its parts.
+
+    >>> split_address("runs/kd:teacher@500"), split_address("runs/kd")
+    (('runs/kd', 'teacher', 500), ('runs/kd', '', None))
+    """
+    step: int | None = None
+    head, at, tail = address.rpartition("@")
+    if at and tail.lstrip("-").isdigit():
+        address, step = head, int(tail)
+    if Path(address).exists():
+        return address, "", step
+    path, colon, model = address.rpartition(":")
+    return (path, model, step) if colon else (address, "", step)

@@ -1,0 +1,91 @@
+"""Tables about one model: its records, its stages, its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tb_plugin_structure.analysis.audit.formats import count_text, shape_text
+from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES
+from tb_plugin_structure.cli.event_files import Key
+from tb_plugin_structure.records.structure import Structure
+
+TableParts = tuple[Sequence[str], list[list[Any]], frozenset[int]]
+"""Head, rows, columns aligned to the right."""
+
+
+def record_list(records: Sequence[tuple[Key, Structure]]) -> TableParts:
+    """One row a record."""
+    head = ("run", "record", "step", "class", "parameters", "MACs", "calls", "operators", "mode", "hash")
+    rows = [
+        [
+            key.run or ".",
+            key.tag,
+            key.step,
+            structure.header.model_class,
+            f"{structure.header.totals.parameters:,}",
+            count_text(structure.header.totals.macs),
+            structure.header.totals.module_calls,
+            structure.header.totals.operators,
+            "train" if structure.header.provenance.training else "eval",
+            structure.header.structure_hash[:8],
+        ]
+        for key, structure in records
+    ]
+    return head, rows, frozenset({2, 4, 5, 6, 7})
+
+
+def stage_table(structure: Structure) -> TableParts:
+    """Module calls down to blocks."""
+    side = Side(structure, "model")
+    head = ("level", "module", "class", "output", "layout", "dtype", "parameters", "MACs", "activation bytes", "flags")
+    rows = []
+    for call in range(structure.module_calls.rows):
+        _, level = side.stages.of_call(call)
+        if level > BLOCK:
+            continue
+        feature = side.feature(call)
+        rows.append(
+            [
+                LEVEL_NAMES[level],
+                feature.path or "(model)",
+                feature.class_name,
+                shape_text(feature.shape),
+                feature.layout,
+                feature.dtype,
+                f"{side.parameter_count(int(structure.module_calls['module'][call])):,}",
+                count_text(structure.call_macs(call)),
+                count_text(structure.call_activation_bytes(call)),
+                ", ".join(feature.flags),
+            ]
+        )
+    return head, rows, frozenset({6, 7, 8})
+
+
+def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:
+    """Operators in execution order: input shapes, output shapes, cost, source; `only_changes` keeps those whose first
+    output has another shape than their first input."""
+    head = ("#", "operator", "module", "inputs", "outputs", "dtype", "MACs", "activation bytes", "source")
+    operators = structure.operators
+    rows = []
+    for row in range(operators.rows):
+        inputs = [structure.shape(tensor) for tensor in operators.values("inputs", row).tolist()]
+        produced = operators.values("outputs", row).tolist()
+        outputs = [structure.shape(tensor) for tensor in produced]
+        if only_changes and (not inputs or not outputs or inputs[0] == outputs[0]):
+            continue
+        rows.append(
+            [
+                row,
+                operators.text("name", row),
+                structure.call_path(int(operators["call"][row])),
+                " ".join(map(shape_text, inputs)),
+                " ".join(map(shape_text, outputs)),
+                structure.tensors.text("dtype", produced[0]) if produced else "",
+                count_text(float(operators["macs"][row])),
+                count_text(float(operators["activation_bytes"][row])),
+                operators.text("source", row),
+            ]
+        )
+    return head, rows, frozenset({0, 6, 7})

@@ -1,0 +1,174 @@
+"""``tb-structure`` on event files that it wrote itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tb_plugin_structure.cli.main import main
+
+MODELS = "tests.unit.cli.toy_models"
+
+
+@pytest.fixture(scope="module")
+def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "kd"
+    for name in ("teacher", "student"):
+        command = ["capture", f"{MODELS}:{name}", "--input", "2,3,16,16", "--name", name, "--logdir", str(path)]
+        assert main(command) == 0
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_show_lists_the_records_of_a_log_directory(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "show", str(logdir))
+    assert code == 0
+    assert "structure/teacher" in out
+    assert "structure/student" in out
+    assert "1,226" in out  # 3*32*9 + 32 + 32*10 + 10 parameters of the teacher
+
+
+def test_show_one_model_and_only_where_the_shape_changes(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "show", f"{logdir}:student")
+    assert "body" in out
+    code, out, _ = run(capsys, "show", f"{logdir}:student", "--changes", "--format", "json")
+    operators = json.loads(out)
+    assert code == 0
+    assert operators[0]["outputs"] == "2×8×16×16"
+    assert all(row["inputs"].split()[0] != row["outputs"].split()[0] for row in operators)
+
+
+def test_audit_as_text(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "audit", str(logdir))
+    assert (code, err) == (0, "")
+    assert "Linear(8->32)" in out
+    assert "teacher-trainable" in out
+
+
+def test_equal_records_give_equal_text(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {run(capsys, "audit", str(logdir), "--format", form)[1] for form in ("json", "json")}
+    assert len(texts) == 1
+
+
+def test_audit_as_json_csv_and_markdown(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = json.loads(run(capsys, "audit", str(logdir), "--format", "json")[1])
+    assert {row["verdict"] for row in report["rows"]} == {"match", "adapt"}
+    rows = list(csv.DictReader(io.StringIO(run(capsys, "audit", str(logdir), "--format", "csv")[1])))
+    assert len(rows) == len(report["rows"])
+    convolution = next(row for row in rows if row["student_path"] == "body.0")
+    assert convolution["adapter"] == "Conv1x1(8->32)"
+    assert convolution["student_shape"] == "2×8×16×16"
+    markdown = run(capsys, "audit", str(logdir), "--format", "md")[1]
+    assert markdown.startswith("# Shape audit: teacher → student")
+
+
+def test_audit_as_sarif_and_workflow_commands(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = json.loads(run(capsys, "audit", str(logdir), "--format", "sarif")[1])
+    assert log["version"] == "2.1.0"
+    results = log["runs"][0]["results"]
+    declared = {rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]}
+    assert {result["ruleId"] for result in results} == declared
+    assert "teacher-trainable" in declared
+    lines = run(capsys, "audit", str(logdir), "--format", "github")[1].splitlines()
+    assert any(line.startswith("::notice title=teacher-trainable::") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("gate", "code"),
+    [
+        ("adapt", 1),
+        ("incompatible", 0),
+        ("unmatched", 0),
+        ("any-change", 1),
+        ("info", 1),
+        ("warning", 0),
+        ("finding:teacher-trainable", 1),
+        ("finding:capacity-gap", 0),
+    ],
+)
+def test_gates(logdir: Path, capsys: pytest.CaptureFixture[str], gate: str, code: int) -> None:
+    got, _, err = run(capsys, "audit", str(logdir), "--fail-on", gate)
+    assert got == code
+    assert (f"not passed: {gate}" in err) == bool(code)
+
+
+def test_silenced_and_raised_findings(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = ["--fail-on", "finding:teacher-trainable"]
+    assert run(capsys, "audit", str(logdir), "--silence", "teacher-trainable", *gate)[0] == 0
+    raised = ["--severity", "teacher-trainable=error", "--fail-on", "error"]
+    assert run(capsys, "audit", str(logdir), *raised)[0] == 1
+
+
+def test_diff_of_a_record_with_itself_has_no_change(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    teacher, student = f"{logdir}:teacher", f"{logdir}:student"
+    assert run(capsys, "diff", teacher, teacher, "--fail-on", "any-change")[0] == 0
+    code, out, _ = run(capsys, "diff", teacher, student, "--fail-on", "any-change")
+    assert code == 1
+    assert "resized" in out
+
+
+def test_pins_reach_the_alignment(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "audit", str(logdir), "--pin", "head=", "--format", "json")
+    rows = {row["student_path"]: row for row in json.loads(out)["rows"]}
+    assert code == 0
+    assert rows["head"]["verdict"] == "unmatched"
+
+
+@pytest.mark.parametrize("framework", ["torchdistill", "mmrazor", "textbrewer", "modelopt"])
+def test_export(logdir: Path, capsys: pytest.CaptureFixture[str], framework: str) -> None:
+    code, out, _ = run(capsys, "export", str(logdir), "--framework", framework)
+    assert code == 0
+    assert json.loads(out)
+
+
+def test_output_goes_to_a_file(logdir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "audit.md"
+    code, out, _ = run(capsys, "audit", str(logdir), "--format", "md", "--output", str(target))
+    assert (code, out) == (0, "")
+    assert target.read_text(encoding="utf-8").startswith("# Shape audit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["audit", "nowhere"], "there is no log directory or event file 'nowhere'"),
+        (["audit", "{logdir}:teahcer", "{logdir}:student"], "there is no model 'teahcer'; name one of: teacher"),
+        (["audit", "{logdir}:teacher@7", "{logdir}:student"], "has no record at step 7; it has steps [0]"),
+        (["audit", "{logdir}", "--fail-on", "finding:nope"], "finding:ID, where ID is one of"),
+        (["audit", "{logdir}", "--pin", "head"], "expected STUDENT=TEACHER"),
+        (["audit", "{logdir}", "--pin", "haed=head"], "haed"),
+        (["audit", "{logdir}", "--silence", "nope"], "there is no rule 'nope'"),
+        (["capture", f"{MODELS}:not_a_model", "--input", "1"], "returned int, expected a torch.nn.Module"),
+        (["capture", f"{MODELS}:student", "--input", "2,x"], "expected sizes such as 1,3,224,224"),
+        (["capture", f"{MODELS}:student", "--input", "2,5,16,16"], "expected input[2, 5, 16, 16] to have 3 channels"),
+        (["capture", "no_such_module:model", "--input", "1"], "gave no model: ModuleNotFoundError"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_exit_code_2(
+    logdir: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    code, _, err = run(capsys, *(argument.replace("{logdir}", str(logdir)) for argument in arguments))
+    assert code == 2
+    assert message in err
+
+
+def test_reading_needs_no_torch(logdir: Path) -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from tb_plugin_structure.cli.main import main\n"
+        f"sys.exit(main(['audit', {str(logdir)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Linear(8->32)" in done.stdout
