@@ -283,14 +283,13 @@ def split_repetitions(site: Site, name: str, kernels: Sequence[str]) -> tuple[in
 # ---- where it stands
 
 
-def source_location(site: Site, line_of: int) -> str:
+def source_location(site: Site) -> str:
     """'file:line' of the innermost frame outside torch, or of the innermost one when all are torch's own."""
-    for code, offset in site:
-        if not code.co_filename.startswith(_TORCH_ROOT):
-            return f"{relative_file(code.co_filename)}:{written_at(code, offset).line}"
     if not site:
         return ""
-    return f"{relative_file(site[0][0].co_filename)}:{line_of}"
+    users = [frame for frame in site if not frame[0].co_filename.startswith(_TORCH_ROOT)]
+    code, offset = users[0] if users else site[0]
+    return f"{relative_file(code.co_filename)}:{written_at(code, offset).line}"
 
 
 def source_text(site: Site) -> str:

@@ -7,23 +7,31 @@ from typing import Any, NamedTuple
 FRESH, VIEW, UNSURE = range(3)
 """Results in new memory; results that share an argument's memory; only the addresses can tell."""
 
-_OPAQUE = ("prim.device.default", "aten._local_scalar_dense.default")
-
 
 class KernelFacts(NamedTuple):
     """Facts about one operator overload.
 
     Attributes:
+        func: The overload itself.
+        name: E.g. "aten.addmm.default".
+        packet: E.g. "aten::addmm".
         memory: FRESH, VIEW or UNSURE.
         written_positions: Positional arguments that it writes.
         written_names: The same by keyword.
+        takes_constant: Its argument is a tensor that was made from Python numbers a moment ago.
         skipped: Asked for by Python bindings only; not part of what a model computes.
+        argument_names: Names of the arguments, in order.
     """
 
+    func: Any
+    name: str
+    packet: str
     memory: int
     written_positions: tuple[int, ...]
     written_names: tuple[str, ...]
+    takes_constant: bool
     skipped: bool
+    argument_names: tuple[str, ...]
 
 
 def facts_of(func: Any) -> KernelFacts:
@@ -31,7 +39,7 @@ def facts_of(func: Any) -> KernelFacts:
     name = str(func)
     schema = getattr(func, "_schema", None)
     if schema is None:
-        return KernelFacts(UNSURE, (), (), False)
+        return KernelFacts(func, name, f"higher_order::{name}", UNSURE, (), (), False, False, ())
     positions: list[int] = []
     names: list[str] = []
     for position, argument in enumerate(schema.arguments):
@@ -44,7 +52,17 @@ def facts_of(func: Any) -> KernelFacts:
         memory = VIEW
     if not name.startswith("aten.") or _composite(func):
         memory = UNSURE  # may return its argument, or a view of it, without saying so
-    return KernelFacts(memory, tuple(positions), tuple(names), name == "prim.device.default")
+    return KernelFacts(
+        func,
+        name,
+        schema.name,
+        memory,
+        tuple(positions),
+        tuple(names),
+        name == "aten.lift_fresh.default",
+        name == "prim.device.default",
+        tuple(argument.name for argument in schema.arguments),
+    )
 
 
 def _composite(func: Any) -> bool:

@@ -9,32 +9,46 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tb_plugin_structure.capture import provenance
-from tb_plugin_structure.capture.kernels import VIEW, KernelFacts, facts_of
+from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode
+from tb_plugin_structure.capture.kernels import KernelFacts
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments, named_tensors
 from tb_plugin_structure.capture.values import BUFFER, EXTERNAL, INPUT, PARAMETER, Source, Values
 
-OUTSIDE = -1
-"""Owner of what runs in no call of an observed model."""
-
-MAXIMUM_FRAMES = 12
-"""Python frames between a kernel and the module call around it that tell call sites apart."""
-
 _in_backward = torch._C._current_graph_task_id
-_sequence_number = torch.autograd._get_sequence_nr
 _get_ident = threading.get_ident
 
-TENSOR_MARKS = [{"t": k} for k in range(4096)]
-"""Stand for the k-th tensor argument in recorded arguments."""
+
+class Kernel(NamedTuple):
+    """One kernel that ran; appended as a plain tuple.
+
+    Attributes:
+        facts: What its schema says.
+        call: Number of the innermost module call, or OUTSIDE.
+        site: Number of the call site.
+        group: Kernels in a row with one number come from one frame and instruction.
+        inputs: Values of its tensor arguments.
+        args: Positional arguments, tensors as ``{"t": k}``.
+        kwargs: Keyword arguments in the same way; None when there are none.
+        sequence: Number that autograd gives next; the kernel's own node has the one before.
+    """
+
+    facts: KernelFacts
+    call: int
+    site: int
+    group: int
+    inputs: tuple[int, ...]
+    args: list[Any]
+    kwargs: dict[str, Any] | None
+    sequence: int
 
 
 class KernelContext:
@@ -117,14 +131,8 @@ class Observer:
         self.values = Values()
         self.calls: list[ModuleCall] = []
         self.stack: list[int] = []
-        self.kernel_funcs: list[Any] = []
-        self.kernel_calls: list[int] = []
-        self.kernel_sites: list[int] = []
-        self.kernel_groups: list[int] = []
-        self.kernel_inputs: list[tuple[int, ...]] = []
+        self.kernels: list[Kernel] = []
         self.kernel_outputs: list[tuple[int, ...]] = []
-        self.kernel_arguments: list[Any] = []
-        self.kernel_sequence: list[int] = []
         self.also_reads: dict[int, list[int]] = {}
         self.sites: list[tuple[tuple[CodeType, int], ...]] = []
         self.failures: list[Failure] = []
@@ -133,9 +141,9 @@ class Observer:
         self._owner_of: dict[int, tuple[int, int]] = {}
         self._foreign: dict[int, Any] = {}
         self._handles: list[Any] = []
-        self._mode: _Mode | None = None
+        self._mode: Any = None
         self._thread = 0
-        self._new_group: Callable[[], None] = lambda: None
+        self.new_group: Callable[[], None] = lambda: None
         for index, model in enumerate(self.models):
             self._register(index, model)
 
@@ -163,7 +171,7 @@ class Observer:
             self._handles.append(register_module_forward_pre_hook(self._before_module))
             self._handles.append(register_module_forward_hook(self._after_module, with_kwargs=True, always_call=True))
             self._handles += _optimizer_hooks(self)
-            mode = _Mode(self)
+            mode = recording_mode(self)
             mode.__enter__()
             self._mode = mode
         except BaseException:
@@ -182,7 +190,23 @@ class Observer:
             self._handles.clear()
             for call in self.calls:
                 if call.end < 0:
-                    call.end = len(self.kernel_funcs)
+                    call.end = len(self.kernels)
+
+    # ---- kernels
+
+    def outside_is_recorded(self) -> bool:
+        """Whether a kernel that runs in no module call counts: not in a backward pass, and not after one."""
+        if not self.had_backward and _in_backward() != -1:
+            self.had_backward = True
+        return not self.had_backward
+
+    def kernel_failed(self, error: BaseException, name: str, inputs: Sequence[Tensor]) -> None:
+        failure = Failure(error, self.stack[-1] if self.stack else OUTSIDE)
+        failure.kernel = name
+        failure.operands = [
+            f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} {tensor.device}" for tensor in inputs
+        ]
+        self.failures.append(failure)
 
     # ---- module calls
 
@@ -213,14 +237,15 @@ class Observer:
                 if not model.autocast:
                     model.autocast = provenance.autocast_dtype(("cpu", "cuda"))
                 model.training = module.training
+                self.had_backward = False  # a further pass: what comes after it counts again
         call = len(self.calls)
         ordinals = self.calls[parent].ordinals if parent >= 0 else model.calls
         ordinal = ordinals.get(row, 0)  # type: ignore[call-overload]
         ordinals[row] = ordinal + 1  # type: ignore[index]
-        entry = ModuleCall(index, row, parent, ordinal, len(self.kernel_funcs))
+        entry = ModuleCall(index, row, parent, ordinal, len(self.kernels))
         self.calls.append(entry)
         stack.append(call)
-        self._new_group()
+        self.new_group()
         if args:
             if parent < 0:
                 entry.inputs = [
@@ -261,9 +286,9 @@ class Observer:
         else:
             return
         for call in stack[position:]:
-            calls[call].end = len(self.kernel_funcs)
+            calls[call].end = len(self.kernels)
         del stack[position:]
-        self._new_group()
+        self.new_group()
         values = self.values
         if kwargs:
             source_name = self.models[owner[0]].name if top.parent < 0 else ""
@@ -279,8 +304,8 @@ class Observer:
                 return
         for name, tensor in named_tensors(output):
             row = self._current(tensor)
-            if tensor.requires_grad:
-                values.requires_grad[row] = 1
+            if tensor.requires_grad and not values.requires_grad[row]:
+                values.reached_by_gradient(row, tensor)
             top.outputs.append((name, row))
 
     def _current(self, tensor: Tensor, source: Source | None = None) -> int:
@@ -302,7 +327,7 @@ class Observer:
         values.requires_grad[current] = values.requires_grad[row]
         self.kernel_outputs[kernel] += (current,)
         left_standing = {row, *later[:-1], *self.also_reads.get(kernel, ())}
-        self.also_reads[kernel] = sorted(left_standing.difference(self.kernel_inputs[kernel]))
+        self.also_reads[kernel] = sorted(left_standing.difference(self.kernels[kernel][4]))
         return current
 
     def _row_at_entry(self, tensor: Tensor, call: ModuleCall, model: str, name: str) -> int:
@@ -362,260 +387,3 @@ def _optimizer_hooks(observer: Observer) -> list[Any]:
             observer.paused -= 1
 
     return [module.register_optimizer_step_pre_hook(before), module.register_optimizer_step_post_hook(after)]
-
-
-# ---- the dispatch mode
-
-
-class _Mode(TorchDispatchMode):
-    supports_higher_order_operators = True
-
-    def __init__(self, observer: Observer) -> None:
-        super().__init__()
-        self.dispatch = _dispatcher(observer)
-
-
-def _torch_dispatch(self: _Mode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    return self.dispatch(func, args, kwargs)
-
-
-# Set here and not in the class body: torch wraps what it finds there to keep its compiler out, at 2 microseconds a
-# kernel. The region runs eagerly, so there is no compiler to keep out.
-_Mode.__torch_dispatch__ = _torch_dispatch  # type: ignore[method-assign]
-
-_KIND_CODE, _KIND_PLUMBING, _KIND_BOUNDARY = range(3)
-_PLUMBING = (
-    "torch/_ops.py",
-    "torch/_compile.py",
-    "torch/utils/_python_dispatch.py",
-    "torch/overrides.py",
-    "torch/_library/",
-    "torch/_dynamo/",
-    "torch/utils/_contextlib.py",
-    "torch/autograd/function.py",
-    "torch/_tensor.py",
-    "torch/_jit_internal.py",
-    "torch/utils/_stats.py",
-)
-
-
-def _kind_of(code: CodeType) -> int:
-    name = code.co_filename.replace("\\", "/")
-    if name.endswith("torch/nn/modules/module.py") and code.co_name in ("_call_impl", "inner", "_wrapped_call_impl"):
-        return _KIND_BOUNDARY
-    if name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING):
-        return _KIND_PLUMBING
-    return _KIND_CODE
-
-
-_kinds: dict[int, tuple[CodeType, int]] = {}
-"""id of a code object -> (the object, which keeps the id valid; its kind)."""
-
-
-def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
-    """The function that runs for every kernel, with everything it needs in its closure."""
-    values = observer.values
-    stack = observer.stack
-    references, storages = values.references, values.storages
-    requires_grad, writes = values.requires_grad, values.writes
-    add_value, unknown_row, wrote = values.add, values._unknown, values.wrote
-    through_storage, previous = values.through_storage, values.previous
-    funcs, kernel_calls, kernel_sites = observer.kernel_funcs, observer.kernel_calls, observer.kernel_sites
-    kernel_groups, kernel_inputs = observer.kernel_groups, observer.kernel_inputs
-    kernel_outputs, kernel_arguments = observer.kernel_outputs, observer.kernel_arguments
-    kernel_sequence, also_reads, sites = observer.kernel_sequence, observer.also_reads, observer.sites
-    listeners = observer.listeners
-    facts: dict[Any, KernelFacts] = {}
-    site_numbers: dict[tuple[int, ...], int] = {}
-    kinds = _kinds
-    get_frame = sys._getframe
-    last_frame = last_site = -1
-    group = -1
-
-    def new_group() -> None:
-        nonlocal last_frame
-        last_frame = -1
-
-    observer._new_group = new_group
-
-    def new_site(frame: FrameType) -> tuple[tuple[CodeType, int], ...]:
-        return tuple(_frames(frame, kinds))
-
-    def record_outputs(result: Any, kernel: int, inputs: list[Tensor], rows: list[int], fact: KernelFacts) -> None:
-        """The general case: several results, results that are arguments, higher-order operators."""
-        made: list[int] = []
-        for _, tensor in named_tensors(result):
-            row = -1
-            for position, argument in enumerate(inputs):
-                if argument is tensor:
-                    row = references[id(tensor)].row if id(tensor) in references else rows[position]
-                    break
-            if row < 0:
-                storage = -1
-                if fact.memory and inputs:
-                    if fact.memory == VIEW:
-                        storage = storages[rows[0]]
-                    else:
-                        alias = values._alias(tensor)
-                        storage = storages[alias] if alias >= 0 else -1
-                row = add_value(tensor, kernel, storage)
-            made.append(row)
-        kernel_outputs[kernel] = tuple(made)
-
-    def record_writes(args: Any, kwargs: Any, kernel: int, inputs: list[Tensor], fact: KernelFacts) -> None:
-        written = [args[position] for position in fact.written_positions if position < len(args)]
-        if kwargs:
-            written += [kwargs[name] for name in fact.written_names if name in kwargs]
-        for _, tensor in named_tensors(written):
-            before = values.row(tensor)
-            row = add_value(tensor, kernel, storages[before])
-            previous[row] = before
-            if tensor.requires_grad:
-                requires_grad[row] = 1
-            wrote(row)
-            kernel_outputs[kernel] += (row,)
-
-    def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
-        nonlocal last_frame, last_site, group
-        if observer.paused:
-            return func(*args, **kwargs) if kwargs else func(*args)
-        if not stack:
-            if _in_backward() != -1:
-                observer.had_backward = True
-                return func(*args, **kwargs) if kwargs else func(*args)
-            if observer.had_backward:
-                return func(*args, **kwargs) if kwargs else func(*args)
-        try:
-            fact = facts[func]
-        except KeyError:
-            fact = facts[func] = facts_of(func)
-        if fact.skipped:
-            return func(*args, **kwargs) if kwargs else func(*args)
-
-        # arguments
-        inputs: list[Tensor] = []
-        template: list[Any] = []
-        for value in args:
-            if isinstance(value, Tensor):
-                template.append(TENSOR_MARKS[len(inputs)])
-                inputs.append(value)
-            elif type(value) is list or type(value) is tuple:
-                template.append(_outlined(value, inputs))
-            else:
-                template.append(value)
-        if kwargs:
-            named = {key: _outlined(value, inputs) for key, value in kwargs.items()}
-        else:
-            named = None
-        kernel = len(funcs)
-        rows: list[int] = []
-        for tensor in inputs:
-            reference = references.get(id(tensor))
-            if reference is not None and reference() is tensor:
-                row = reference.row
-            else:
-                row = unknown_row(tensor)
-            if not requires_grad[row] and tensor.requires_grad:
-                requires_grad[row] = 1
-            rows.append(row)
-        if writes:
-            also: list[int] = []
-            for row in rows:
-                if storages[row] in writes:
-                    also += through_storage(row)
-            if also:
-                also_reads[kernel] = sorted(set(also).difference(rows))
-
-        # call site
-        frame: Any = get_frame(2)
-        key: tuple[int, ...] = ()
-        innermost = None
-        depth = 0
-        while frame is not None and depth < MAXIMUM_FRAMES:
-            code = frame.f_code
-            kind = kinds.get(id(code))
-            if kind is None:
-                kind = kinds[id(code)] = (code, _kind_of(code))
-            if kind[1] == _KIND_CODE:
-                if innermost is None:
-                    innermost = frame
-                key += (id(code), frame.f_lasti)
-                depth += 1
-            elif kind[1] == _KIND_BOUNDARY:
-                break
-            frame = frame.f_back
-        site = site_numbers.get(key, -1)
-        if site < 0:
-            site = site_numbers[key] = len(sites)
-            sites.append(new_site(get_frame(2)))
-        frame_id = id(innermost)
-        if frame_id != last_frame or site != last_site:
-            group += 1
-            last_frame, last_site = frame_id, site
-        frame = innermost = None
-
-        funcs.append(func)
-        kernel_calls.append(stack[-1] if stack else OUTSIDE)
-        kernel_sites.append(site)
-        kernel_groups.append(group)
-        kernel_inputs.append(tuple(rows))
-        kernel_arguments.append((template, named))
-        kernel_sequence.append(_sequence_number())
-        kernel_outputs.append(())
-
-        for listener in listeners:
-            listener.before_kernel(func, args, kwargs or {}, observer.context())
-        try:
-            result = func(*args, **kwargs) if kwargs else func(*args)
-        except BaseException as error:
-            _kernel_failed(observer, error, func, inputs)
-            raise
-        if fact.written_positions:
-            record_writes(args, kwargs, kernel, inputs, fact)
-            if not isinstance(result, Tensor) or not any(result is tensor for tensor in inputs):
-                written = kernel_outputs[kernel]
-                record_outputs(result, kernel, inputs, rows, fact)
-                kernel_outputs[kernel] = tuple(dict.fromkeys(kernel_outputs[kernel] + written))
-        elif isinstance(result, Tensor) and not fact.memory:
-            kernel_outputs[kernel] = (add_value(result, kernel, -1),)
-        elif result is not None:
-            record_outputs(result, kernel, inputs, rows, fact)
-        for listener in listeners:
-            listener.after_kernel(func, args, kwargs or {}, result, observer.context())
-        return result
-
-    return dispatch
-
-
-def _outlined(value: Any, inputs: list[Tensor]) -> Any:
-    """An argument with its tensors replaced by marks; the tensors are appended to `inputs`."""
-    if isinstance(value, Tensor):
-        position = len(inputs)
-        inputs.append(value)
-        return TENSOR_MARKS[position] if position < len(TENSOR_MARKS) else {"t": position}
-    if isinstance(value, (list, tuple)):
-        return [_outlined(item, inputs) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _outlined(item, inputs) for key, item in value.items()}
-    return value
-
-
-def _kernel_failed(observer: Observer, error: BaseException, func: Any, inputs: Sequence[Tensor]) -> None:
-    failure = Failure(error, observer.stack[-1] if observer.stack else OUTSIDE)
-    failure.kernel = str(func)
-    failure.operands = [
-        f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} {tensor.device}" for tensor in inputs
-    ]
-    observer.failures.append(failure)
-
-
-def _frames(frame: Any, kinds: dict[int, tuple[CodeType, int]]) -> list[tuple[CodeType, int]]:
-    found: list[tuple[CodeType, int]] = []
-    while frame is not None and len(found) < MAXIMUM_FRAMES:
-        kind = kinds[id(frame.f_code)] if id(frame.f_code) in kinds else (frame.f_code, _kind_of(frame.f_code))
-        if kind[1] == _KIND_CODE:
-            found.append((frame.f_code, frame.f_lasti))
-        elif kind[1] == _KIND_BOUNDARY:
-            break
-        frame = frame.f_back
-    return found

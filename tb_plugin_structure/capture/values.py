@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.function import BackwardCFunction
 
 KERNEL, INPUT, PARAMETER, BUFFER, CONSTANT, EXTERNAL = range(6)
 """Positions in ``records.schema.ORIGINS``."""
@@ -19,19 +21,14 @@ KERNEL, INPUT, PARAMETER, BUFFER, CONSTANT, EXTERNAL = range(6)
 UNKNOWN_SIZE = -1
 """Stands for a dimension that has no number, e.g. the ragged one of a jagged tensor."""
 
+_STRIDED = torch.strided
+
 
 class TensorReference(weakref.ref):  # type: ignore[type-arg]
     """A weak reference that knows the tensor's current value."""
 
     __slots__ = ("row",)
     row: int
-
-    def __init__(self, tensor: Tensor, row: int) -> None:
-        super().__init__(tensor)
-        self.row = row
-
-    def __new__(cls, tensor: Tensor, row: int) -> TensorReference:
-        return super().__new__(cls, tensor)
 
 
 class Meta(NamedTuple):
@@ -53,20 +50,13 @@ class Source(NamedTuple):
     name: str
 
 
-def meta_of(tensor: Tensor) -> Meta:
-    """Read a tensor's outline without running anything; never raises."""
+def unusual_meta(tensor: Tensor) -> Meta:
+    """The outline of a tensor without strides: sparse, nested, or one whose sizes are not all numbers."""
     layout = tensor.layout
     try:
-        shape: Any = tensor.shape
-        if layout is torch.strided:
-            strides, offset = tensor.stride(), tensor.storage_offset()
-            return Meta(shape, strides, tensor.dtype, tensor.device, layout, offset)
-        return Meta(shape, (), tensor.dtype, tensor.device, layout, 0)
-    except (RuntimeError, NotImplementedError):
-        try:
-            return Meta(tuple(tensor.shape), (), tensor.dtype, tensor.device, layout, 0)
-        except (RuntimeError, NotImplementedError):  # strided nested tensors have no shape
-            return Meta((UNKNOWN_SIZE,) * tensor.dim(), (), tensor.dtype, tensor.device, layout, 0)
+        return Meta(tensor.shape, (), tensor.dtype, tensor.device, layout, 0)
+    except (RuntimeError, NotImplementedError):  # strided nested tensors have no shape
+        return Meta((UNKNOWN_SIZE,) * tensor.dim(), (), tensor.dtype, tensor.device, layout, 0)
 
 
 class Values:
@@ -86,10 +76,11 @@ class Values:
         self.linked: dict[int, list[int]] = {}
         """Row of a value that no kernel made -> rows it was made from (shared memory, autograd)."""
         self.storage_count = 0
+        self.custom_nodes: dict[int, list[int]] = {}
+        """Row that a custom ``autograd.Function`` returned -> numbers of the autograd nodes before it."""
         self._registered: dict[int, tuple[Tensor, Source]] = {}
-        self._indexed_rows = 0
-        self._by_address: dict[int, int] = {}
-        self._row_references: list[TensorReference] = []
+        self._by_address: dict[int, TensorReference] = {}
+        self._have_addresses = True
 
     # ---- what is known before anything runs
 
@@ -101,17 +92,36 @@ class Values:
 
     def add(self, tensor: Tensor, producer: int, storage: int) -> int:
         """A new value of `tensor`. `storage` is the number of a known storage, or -1 for memory not seen before."""
-        row = len(self.producers)
-        self.metas.append(meta_of(tensor))
-        self.producers.append(producer)
+        producers = self.producers
+        row = len(producers)
+        producers.append(producer)
         if storage < 0:
             storage = self.storage_count
-            self.storage_count += 1
+            self.storage_count = storage + 1
         self.storages.append(storage)
         self.requires_grad.append(0)
-        reference = TensorReference(tensor, row)
+        reference = TensorReference(tensor)
+        reference.row = row
         self.references[id(tensor)] = reference
-        self._row_references.append(reference)
+        layout = tensor.layout
+        if layout is not _STRIDED:
+            self.metas.append(unusual_meta(tensor))
+            return row
+        try:
+            self.metas.append(
+                (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, layout, tensor.storage_offset())
+            )
+        except (RuntimeError, NotImplementedError):
+            self.metas.append(unusual_meta(tensor))
+            return row
+        if self._have_addresses:
+            try:
+                address = tensor.data_ptr()
+            except (RuntimeError, NotImplementedError):  # fake tensors have none, nor has anything else in their pass
+                self._have_addresses = False
+                return row
+            if address:
+                self._by_address[address] = reference
         return row
 
     def row(self, tensor: Tensor) -> int:
@@ -133,6 +143,18 @@ class Values:
             row = self._unknown(tensor, source)
         return row
 
+    def constant(self, tensor: Tensor) -> int:
+        """A tensor that was just lifted into the dispatcher: from Python numbers, or from a numpy array."""
+        try:
+            lent = tensor.layout is torch.strided and not tensor.untyped_storage().resizable()
+        except (RuntimeError, NotImplementedError):
+            lent = False
+        if lent:
+            return self._unknown(tensor)  # numpy's memory may be another tensor's
+        row = self.add(tensor, -1, -1)
+        self.sources[row] = Source(CONSTANT, "", "")
+        return row
+
     def _unknown(self, tensor: Tensor, source: Source | None = None) -> int:
         """A tensor that no observed kernel returned: a parameter, an input, a constant, or an alias of something."""
         registered = self._registered.get(id(tensor))
@@ -144,8 +166,27 @@ class Values:
         if alias >= 0:
             self.linked[row] = [alias]
         if tensor.requires_grad:
-            self.requires_grad[row] = 1
+            self.reached_by_gradient(row, tensor)
         return row
+
+    def reached_by_gradient(self, row: int, tensor: Tensor) -> None:
+        """Note that a value requires a gradient, and what autograd knows about its origin beyond the dispatcher.
+
+        A custom ``autograd.Function`` may compute with numpy or another library: its result is then linked to what
+        autograd says it was made from. Nodes are kept by number; holding them would keep the graph alive.
+        """
+        self.requires_grad[row] = 1
+        node = tensor.grad_fn
+        if node is None or not isinstance(node, BackwardCFunction):
+            return
+        before: list[int] = []
+        for previous, _ in node.next_functions:
+            variable = getattr(previous, "variable", None)
+            if variable is not None:
+                self.linked.setdefault(row, []).append(self.row(variable))
+            elif previous is not None:
+                before.append(previous._sequence_nr())
+        self.custom_nodes[row] = before
 
     def _alias(self, tensor: Tensor) -> int:
         """Row of a value that lies in the same memory, -1 when there is none.
@@ -153,28 +194,19 @@ class Values:
         Happens where memory changes hands outside the dispatcher: ``x.data``, ``nn.Parameter(x)``, numpy and back.
         """
         address = address_of(tensor)
-        if address == 0:
+        reference = self._by_address.get(address) if address else None
+        if reference is None:
             return -1
-        references = self._row_references
-        for position in range(self._indexed_rows, len(references)):
-            reference = references[position]
-            other = reference()
-            if other is not None:
-                self._by_address[address_of(other)] = reference.row
-        self._indexed_rows = len(references)
-        row = self._by_address.get(address, -1)
-        if row < 0:
+        if reference() is None and not tensor.untyped_storage().resizable():
+            # The tensor that lay here is gone, and this memory is not torch's own: the address was used again.
             return -1
-        alive = references[row]() if row < len(references) else None
-        if alive is None or address_of(alive) != address:
-            return -1
-        return row
+        return reference.row
 
     # ---- memory
 
     def byte_range(self, row: int) -> tuple[int, int]:
         """First byte and one past the last byte of a value within its storage; the whole storage if not strided."""
-        meta = self.metas[row]
+        meta = Meta(*self.metas[row])
         if not meta.strides and len(meta.shape):
             return 0, 1 << 62
         try:
@@ -205,7 +237,7 @@ class Values:
 def address_of(tensor: Tensor) -> int:
     """Where a tensor's first element lies; 0 when it has no memory."""
     try:
-        if tensor.layout is not torch.strided or tensor.is_meta or type(tensor).__name__ == "FakeTensor":
+        if tensor.layout is not torch.strided or tensor.is_meta or type(tensor) is FakeTensor:
             return 0
         return tensor.data_ptr()
     except (RuntimeError, NotImplementedError):

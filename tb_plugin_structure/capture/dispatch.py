@@ -1,0 +1,251 @@
+"""The dispatch mode: a few microseconds for every kernel, and nothing that could wait.
+
+No argument and no result is replaced. Whatever is not needed to know later what happened is left for
+:mod:`assembly`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tb_plugin_structure.capture.kernels import FRESH, VIEW, KernelFacts, facts_of
+from tb_plugin_structure.capture.nested import named_tensors
+
+if TYPE_CHECKING:
+    from tb_plugin_structure.capture.observer import Observer
+
+OUTSIDE = -1
+"""Owner of what runs in no call of an observed model."""
+
+MAXIMUM_FRAMES = 12
+"""Python frames between a kernel and the module call around it that tell call sites apart."""
+
+_in_backward = torch._C._current_graph_task_id
+_sequence_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+
+_MARKS: list[Any] = [{"t": k} for k in range(256)]
+"""Stand for the k-th tensor argument in recorded arguments."""
+
+_CODE, _PLUMBING, _BOUNDARY = range(3)
+_PLUMBING_FILES = (
+    "torch/_ops.py",
+    "torch/_compile.py",
+    "torch/utils/_python_dispatch.py",
+    "torch/overrides.py",
+    "torch/_library/",
+    "torch/_dynamo/",
+    "torch/utils/_contextlib.py",
+    "torch/autograd/function.py",
+    "torch/_tensor.py",
+    "torch/_jit_internal.py",
+    "torch/utils/_stats.py",
+)
+
+_kinds: dict[int, tuple[int, CodeType]] = {}
+"""id of a code object -> (its kind, the object, which keeps the id valid)."""
+
+_facts: dict[int, KernelFacts] = {}
+"""id of an overload -> its facts, which hold the overload."""
+
+
+class _Mode(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    def __init__(self, observer: Observer) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.dispatch = _dispatcher(observer)
+
+
+def _torch_dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    return self.dispatch(func, args, kwargs)
+
+
+# Set here and not in the class body: torch wraps what it finds there to keep its compiler out, at two microseconds a
+# kernel. The region runs eagerly, so there is no compiler to keep out.
+_Mode.__torch_dispatch__ = _torch_dispatch  # type: ignore[assignment]
+
+
+def recording_mode(observer: Observer) -> TorchDispatchMode:
+    """A mode that appends to `observer` while it is entered."""
+    return _Mode(observer)
+
+
+def _kind_of(code: CodeType) -> int:
+    name = code.co_filename.replace("\\", "/")
+    if name.endswith("torch/nn/modules/module.py") and code.co_name in ("_call_impl", "inner", "_wrapped_call_impl"):
+        return _BOUNDARY
+    if name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING_FILES):
+        return _PLUMBING
+    return _CODE
+
+
+def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
+    """The function that runs for every kernel, with everything it needs in its closure."""
+    values, stack = observer.values, observer.stack
+    references, storages, requires_grad, writes = (
+        values.references,
+        values.storages,
+        values.requires_grad,
+        values.writes,
+    )
+    add_value, reached_by_gradient = values.add, values.reached_by_gradient
+    kernels, kernel_outputs = observer.kernels, observer.kernel_outputs
+    also_reads, sites = observer.also_reads, observer.sites
+    listeners = tuple(observer.listeners)
+    site_numbers: dict[tuple[int, ...], int] = {}
+    kinds, marks, all_facts = _kinds, _MARKS, _facts
+    get_frame = sys._getframe
+    append_kernel, append_outputs = kernels.append, kernel_outputs.append
+    # The last call site; a module call that begins or ends resets it, as frame addresses are used again.
+    last_frame = last_site = group = -1
+
+    def new_group() -> None:
+        nonlocal last_frame
+        last_frame = -1
+
+    observer.new_group = new_group
+
+    def unknown(tensor: Tensor, facts: KernelFacts) -> int:
+        return values.constant(tensor) if facts.takes_constant else values._unknown(tensor)
+
+    def outlined(value: Any, inputs: list[Tensor]) -> Any:
+        """An argument with its tensors replaced by marks; the tensors are appended to `inputs`."""
+        if isinstance(value, Tensor):
+            inputs.append(value)
+            position = len(inputs) - 1
+            return marks[position] if position < len(marks) else {"t": position}
+        if isinstance(value, (list, tuple)):
+            return [outlined(item, inputs) for item in value]
+        if isinstance(value, dict):
+            return {str(key): outlined(item, inputs) for key, item in value.items()}
+        return value
+
+    def record_outputs(result: Any, kernel: int, inputs: list[Tensor], rows: Sequence[int], facts: KernelFacts) -> None:
+        """The general case: several results, results that are arguments, higher-order operators."""
+        made: list[int] = []
+        for _, tensor in named_tensors(result):
+            row = -1
+            for position, argument in enumerate(inputs):
+                if argument is tensor:
+                    row = references[id(tensor)].row if id(tensor) in references else rows[position]
+                    break
+            if row < 0:
+                storage = -1
+                if facts.memory == VIEW and rows:
+                    storage = storages[rows[0]]
+                elif facts.memory != FRESH:
+                    alias = values._alias(tensor)
+                    storage = storages[alias] if alias >= 0 else -1
+                row = add_value(tensor, kernel, storage)
+            made.append(row)
+        kernel_outputs[kernel] = tuple(dict.fromkeys((*made, *kernel_outputs[kernel])))
+
+    def record_writes(args: Any, kwargs: Any, kernel: int, facts: KernelFacts) -> None:
+        written = [args[position] for position in facts.written_positions if position < len(args)]
+        if kwargs:
+            written += [kwargs[name] for name in facts.written_names if name in kwargs]
+        for _, tensor in named_tensors(written):
+            before = values.row(tensor)
+            row = add_value(tensor, kernel, storages[before])
+            values.previous[row] = before
+            if tensor.requires_grad:
+                requires_grad[row] = 1
+            values.wrote(row)
+            kernel_outputs[kernel] += (row,)
+
+    def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
+        nonlocal last_frame, last_site, group
+        if observer.paused or (not stack and not observer.outside_is_recorded()):
+            return func(*args, **kwargs) if kwargs else func(*args)
+        facts = all_facts.get(id(func))
+        if facts is None:
+            facts = all_facts[id(func)] = facts_of(func)
+        if facts.skipped:
+            return func(*args, **kwargs) if kwargs else func(*args)
+
+        inputs: list[Tensor] = []
+        template: list[Any] = []
+        for value in args:
+            if isinstance(value, Tensor):
+                position = len(inputs)
+                template.append(marks[position] if position < 256 else {"t": position})
+                inputs.append(value)
+            elif type(value) is list or type(value) is tuple:
+                template.append(outlined(value, inputs))
+            else:
+                template.append(value)
+        named = {key: outlined(value, inputs) for key, value in kwargs.items()} if kwargs else None
+        kernel = len(kernels)
+        rows: list[int] = []
+        for tensor in inputs:
+            reference = references.get(id(tensor))
+            row = reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
+            if not requires_grad[row] and tensor.requires_grad:
+                reached_by_gradient(row, tensor)
+            rows.append(row)
+        if writes:
+            also = [other for row in rows if storages[row] in writes for other in values.through_storage(row)]
+            if also:
+                also_reads[kernel] = sorted(set(also).difference(rows))
+
+        # Where it was written: frames up to the module call around it, innermost first.
+        frame: Any = get_frame(2)
+        key: tuple[int, ...] = ()
+        frame_id = 0
+        while frame is not None and len(key) < 2 * MAXIMUM_FRAMES:
+            code = frame.f_code
+            kind = kinds.get(id(code))
+            if kind is None:
+                kind = kinds[id(code)] = (_kind_of(code), code)
+            if kind[0] == _CODE:
+                key += (id(code), frame.f_lasti)
+                frame_id = frame_id or id(frame)
+            elif kind[0] == _BOUNDARY:
+                break
+            frame = frame.f_back
+        frame = None
+        site = site_numbers.get(key, -1)
+        if site < 0:
+            site = site_numbers[key] = len(sites)
+            sites.append(tuple((kinds[key[at]][1], key[at + 1]) for at in range(0, len(key), 2)))
+        if frame_id != last_frame or site != last_site:
+            group += 1
+            last_frame, last_site = frame_id, site
+
+        call = stack[-1] if stack else OUTSIDE
+        append_kernel((facts, call, site, group, rows, template, named, _sequence_number()))  # type: ignore[arg-type]
+        append_outputs(())
+
+        for listener in listeners:
+            listener.before_kernel(func, args, kwargs or {}, observer.context())
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        except BaseException as error:
+            observer.kernel_failed(error, facts.name, inputs)
+            raise
+        memory = facts.memory
+        if facts.written_positions:
+            record_writes(args, kwargs, kernel, facts)
+            if not (isinstance(result, Tensor) and result is inputs[0]):
+                record_outputs(result, kernel, inputs, rows, facts)
+        elif isinstance(result, Tensor):
+            if memory == FRESH:
+                kernel_outputs[kernel] = (add_value(result, kernel, -1),)
+            elif memory == VIEW and inputs and result is not inputs[0]:
+                kernel_outputs[kernel] = (add_value(result, kernel, storages[rows[0]]),)
+            else:
+                record_outputs(result, kernel, inputs, rows, facts)
+        elif result is not None:
+            record_outputs(result, kernel, inputs, rows, facts)
+        for listener in listeners:
+            listener.after_kernel(func, args, kwargs or {}, result, observer.context())
+        return result
+
+    return dispatch

@@ -1,0 +1,125 @@
+"""Modules and parameters of a model as columns of a record."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tb_plugin_structure.capture.modules import attributes_of
+from tb_plugin_structure.capture.observer import ObservedModel
+from tb_plugin_structure.capture.sketches import sketch
+
+
+class StaticTables:
+    """Read after the pass: lazy modules have their shapes by then. Tied tensors have one row."""
+
+    def __init__(self, model: ObservedModel) -> None:
+        entries = model.table.entries
+        row_of: dict[int, int] = {}
+        paths: list[str] = []
+        aliases: list[list[str]] = []
+        tensors: list[Tensor] = []
+        is_buffer: list[int] = []
+        owned: list[list[int]] = [[] for _ in entries]
+        self.row_of_path: dict[str, int] = {}
+        for path, tensor, module, buffer in model.table.tensors():
+            row = row_of.get(id(tensor))
+            if row is None:
+                row = row_of[id(tensor)] = len(tensors)
+                paths.append(path)
+                aliases.append([])
+                tensors.append(tensor)
+                is_buffer.append(int(buffer))
+            else:
+                aliases[row].append(path)
+            self.row_of_path[path] = row
+            owned[module].append(row)
+        shapes = [shape_of(tensor) for tensor in tensors]
+        self.tensors = tensors
+        self.is_buffer = is_buffer
+        self.elements = [math.prod(shape) for shape in shapes]
+        self.bytes = [count * tensor.element_size() for count, tensor in zip(self.elements, tensors, strict=True)]
+        self.parameters: dict[str, Any] = {
+            "path": paths,
+            "aliases": aliases,
+            "shape": shapes,
+            "dtype": [dtype_name(tensor.dtype) for tensor in tensors],
+            "device": [str(tensor.device) for tensor in tensors],
+            "is_buffer": is_buffer,
+            "requires_grad": [int(tensor.requires_grad) for tensor in tensors],
+            "bytes": self.bytes,
+            "sketch": [sketch(tensor) for tensor in tensors],
+        }
+        modules = [entry.module() for entry in entries]
+        attributes = [attributes_of(module) if module is not None else {} for module in modules]
+        self.modules: dict[str, Any] = {
+            "path": [entry.path for entry in entries],
+            "aliases": [entry.aliases for entry in entries],
+            "class_name": [_class_name(module) for module in modules],
+            "class_module": [type(module).__module__ if module is not None else "" for module in modules],
+            "parent": [entry.parent for entry in entries],
+            "attribute_names": [list(found) for found in attributes],
+            "attribute_values": [list(found.values()) for found in attributes],
+            "parameters": owned,
+            "training": [int(module.training) if module is not None else 0 for module in modules],
+        }
+
+
+def outside_tables() -> tuple[dict[str, Any], dict[str, Any]]:
+    """(modules, parameters) of the record of what ran between models: one module that stands for all of it."""
+    modules: dict[str, Any] = {
+        "path": [""],
+        "aliases": [[]],
+        "class_name": ["outside"],
+        "class_module": [""],
+        "parent": [-1],
+        "attribute_names": [[]],
+        "attribute_values": [[]],
+        "parameters": [[]],
+        "training": [0],
+    }
+    names = ("path", "aliases", "shape", "dtype", "device", "is_buffer", "requires_grad", "bytes", "sketch")
+    return modules, {name: [] for name in names}
+
+
+def _class_name(module: Any) -> str:
+    """Class of a module; for TorchScript the class it was made from."""
+    if module is None:
+        return ""
+    if isinstance(module, torch.jit.ScriptModule):
+        original = getattr(module, "original_name", None)
+        if isinstance(original, str) and original:
+            return original
+    return type(module).__name__
+
+
+def shape_of(tensor: Tensor) -> list[int]:
+    """Sizes of a tensor; empty for a lazy parameter that was never materialised."""
+    try:
+        return [size if type(size) is int else size_of(size) for size in tensor.shape]
+    except (RuntimeError, NotImplementedError):
+        return []
+
+
+def size_of(size: Any) -> int:
+    """A dimension as a number; -1 for a symbol, such as the ragged dimension of a jagged tensor."""
+    if type(size) is int:
+        return size
+    try:
+        return int(size)
+    except Exception:  # torch raises several kinds for a symbol without a value
+        return -1
+
+
+_dtype_names: dict[torch.dtype, str] = {}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """'float32' for ``torch.float32``."""
+    name = _dtype_names.get(dtype)
+    if name is None:
+        name = _dtype_names[dtype] = str(dtype).removeprefix("torch.")
+    return name
