@@ -4,14 +4,15 @@ Every cell is a virtual environment of its own below ``.cache/matrix``. In each,
 event files, what the cell's own writer writes, and what ``StructureWriter`` wrote in the environment that runs this
 script, under the Python reader and under the data server. The result is ``docs/compatibility.md``.
 
-    python -m tests.matrix                      # every cell, then write the table
-    python -m tests.matrix --only 2.12 --only 2.21.0/3.13   # some cells, printed only
+    python -m tests.matrix                                  # every cell
+    python -m tests.matrix --only 2.12 --only 2.21.0/3.13   # some cells; the table keeps the others' last results
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -115,9 +116,13 @@ def write_fresh_logdir() -> Path:
     return folder
 
 
+def cell_folder(cell: Cell) -> Path:
+    return CACHE / cell.name.replace("/", "-py")
+
+
 def prepare(cell: Cell, interpreter: str, wheel: Path) -> Path:
     """The cell's environment, made once; the wheel is installed anew each time."""
-    folder = CACHE / cell.name.replace("/", "-py")
+    folder = cell_folder(cell)
     python = folder / "bin" / "python"
     stamp = folder / "requirements.sha256"
     wanted = hashlib.sha256("\n".join([interpreter, *cell.requirements]).encode()).hexdigest()
@@ -142,13 +147,17 @@ def versions(folder: Path) -> dict[str, str]:
     return dict(line.split() for line in text.splitlines())
 
 
-def run_tests(folder: Path, fresh: Path) -> tuple[Counter[str], str]:
-    """Results by reader ("python", "rust", "") and outcome, and pytest's output."""
-    copy = folder / "suite"
+def copy_tests() -> Path:
+    """The tests without the package beside them: what they test is the installed wheel."""
+    copy = CACHE / "suite"
     shutil.rmtree(copy, ignore_errors=True)
-    # A copy without the package beside it: what is tested is the installed wheel.
     ignore = shutil.ignore_patterns("__pycache__", "e2e", "zoo", "stress", "capture", "packaging")
     shutil.copytree(ROOT / "tests", copy / "tests", ignore=ignore)
+    return copy
+
+
+def run_tests(folder: Path, copy: Path, fresh: Path) -> tuple[Counter[str], str]:
+    """Results by reader ("python", "rust", "") and outcome, and pytest's output."""
     report = folder / "report.xml"
     done = subprocess.run(
         [
@@ -228,30 +237,27 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = [cell for cell in CELLS if not arguments.only or cell.name.startswith(tuple(arguments.only))]
     CACHE.mkdir(parents=True, exist_ok=True)
-    wheel, fresh = build_wheel(), write_fresh_logdir()
-    rows, bad = [], 0
+    wheel, fresh, copy = build_wheel(), write_fresh_logdir(), copy_tests()
+    bad = 0
     for cell in chosen:
         started = time.monotonic()
         interpreter = find_interpreter(cell.python)
         if interpreter is None:
             print(f"{cell.name}: no Python {cell.python} on this machine", flush=True)
-            rows.append(f"| {cell.tensorboard} | {cell.python} | - | - | - | not run: no such Python here | | |")
             bad += 1
             continue
         folder = prepare(cell, interpreter, wheel)
-        counts, output = run_tests(folder, fresh)
+        counts, output = run_tests(folder, copy, fresh)
         (folder / "output.txt").write_text(output)
-        rows.append(row(cell, versions(folder), counts))
+        (folder / "row.md").write_text(row(cell, versions(folder), counts))
         failed = sum(count for key, count in counts.items() if key.endswith("failed"))
         bad += failed
         print(f"{cell.name}: {dict(counts)} in {time.monotonic() - started:.0f} s", flush=True)
         if failed:
             print("\n".join(output.splitlines()[-40:]), flush=True)
-    if not arguments.only:
-        import torch
-
-        date = time.strftime("%Y-%m-%d")
-        TABLE.write_text(PAGE.format(rows="\n".join(rows), date=date, torch=torch.__version__.partition("+")[0]))
+    rows = [path.read_text() for path in (cell_folder(cell) / "row.md" for cell in CELLS) if path.exists()]
+    torch = importlib.metadata.version("torch").partition("+")[0]
+    TABLE.write_text(PAGE.format(rows="\n".join(rows), date=time.strftime("%Y-%m-%d"), torch=torch))
     return 1 if bad else 0
 
 

@@ -49,8 +49,6 @@ def train(run: Path, begin: int, notes: int, steps: int = 10_000) -> None:
     writer.close()
 
 
-
-
 def attempt(folder: Path, run: str, begin: int, random_: random.Random) -> None:
     """Train in a child process for some steps and a bit, then kill it."""
     notes = os.open(folder / f"{run}.flushed", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
