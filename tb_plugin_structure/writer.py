@@ -22,7 +22,7 @@ from torch import nn
 
 from tb_plugin_structure import event_file
 from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
-from tb_plugin_structure.capture.attention import AttentionBudget
+from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.plan import Pins, build_plan
 from tb_plugin_structure.records.structure import Structure
@@ -270,21 +270,17 @@ class StructureWriter:
                     names.MEASUREMENT_PLUGIN, names.measurement_tag(model), measurement.encode(), step, quiet=True
                 )
         for model, attention in observed.attention.items():
-            overview, details = self._budget.admit(step, attention)
-            if overview is None:
-                continue
-            header = overview.header
-            self._write(
-                names.ATTENTION_OVERVIEW_PLUGIN,
-                names.attention_overview_tag(model, header.example),
-                overview.encode(),
-                step,
-                quiet=True,
-            )
-            for path, blobs in details.items():
-                self._write(
-                    names.ATTENTION_DETAIL_PLUGIN, names.attention_detail_tag(model, path), blobs, step, quiet=True
-                )
+            for example in attention.examples or [None]:
+                self._write_attention(model, attention, example, step)
+
+    def _write_attention(self, model: str, attention: AttentionCapture, example: int | None, step: int) -> None:
+        overview, details = self._budget.admit(step, attention, example)
+        if overview is None:
+            return
+        tag = names.attention_overview_tag(model, overview.header.example)
+        self._write(names.ATTENTION_OVERVIEW_PLUGIN, tag, overview.encode(), step, quiet=True)
+        for path, blobs in details.items():
+            self._write(names.ATTENTION_DETAIL_PLUGIN, names.attention_detail_tag(model, path), blobs, step, quiet=True)
 
     def _write_structure(self, structure: Structure, step: int, *, tag: str = "", quiet: bool = False) -> None:
         header = structure.header

@@ -13,6 +13,7 @@
 | ``aside`` | computing what no mode of the user sees |
 | ``sources``, ``summary`` | float32 rows on demand; statistics, overview, full matrix from them |
 | ``module_facts``, ``axes`` | what the module and the positions are |
+| ``stitch`` | joins the calls of a decoding loop |
 | ``maps``, ``result`` | captured attentions, and the records made of them |
 | ``budget`` | how much of it is written |
 """

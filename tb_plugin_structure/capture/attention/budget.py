@@ -79,8 +79,11 @@ class AttentionBudget:
             return None, {}
         left = limit - size
         details: dict[str, list[bytes]] = {}
+        # Full matrices have no example in their tag: those of the first example are written.
+        first = example is None or example == capture.examples[0]
+        offered = capture.details(example) if first else {}
         dropped: list[str] = []
-        for path, blobs in capture.details(example).items():
+        for path, blobs in offered.items():
             if _size(blobs) <= left:
                 details[path] = blobs
                 left -= _size(blobs)

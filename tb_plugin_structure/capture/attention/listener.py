@@ -24,6 +24,7 @@ from tb_plugin_structure.capture.attention.options import AttentionOptions, matc
 from tb_plugin_structure.capture.attention.result import AttentionCapture
 from tb_plugin_structure.capture.attention.softmax import Candidate, SoftmaxFollower
 from tb_plugin_structure.capture.attention.sources import MatrixSource, QueryKeySource, Source
+from tb_plugin_structure.capture.attention.stitch import stitched
 from tb_plugin_structure.capture.attention.summary import summarize
 
 __all__ = ["AttentionListener", "attention_kernel"]
@@ -475,7 +476,9 @@ class AttentionListener:
             position,
             heads,
             rows,
-            matrix=max(made.query_length, made.key_length) <= options.detail_limit and not options.keep_maps,
+            full_heads=[]
+            if options.keep_maps
+            else options.full_heads(made.module_path, heads, made.query_length, made.key_length),
             self_attention=made.relation == "self",
             float32=options.keep_maps,
         )
@@ -535,6 +538,7 @@ class AttentionListener:
                     missing[path] = _NOTHING
             elif _is_compiled(model.facts, path):
                 missing[path] = _COMPILED
+        kept = kept if self.options.keep_maps else stitched(kept)
         return AttentionCapture(model.name, self.options, kept, missing, list(model.notes), model.axes)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+MOST_WATCHED_POSITIONS = 4096
 Rows = int | Sequence[int] | Literal["all"] | None
 Heads = Sequence[int] | Mapping[str, Sequence[int]] | None
 
@@ -22,6 +23,8 @@ class AttentionOptions:
         query_rows: Query rows to compute: a list of positions, a number (that many, evenly spaced), "all", or None:
             all rows as long as one attention has at most `maximum_cells` probabilities, else evenly spaced rows.
         detail_limit: The full matrix of every head is kept when neither queries nor keys exceed this.
+        watch: Heads whose full matrix is kept beyond `detail_limit`, up to 4,096 positions: module pattern -> head
+            numbers. One head of 1,024 positions takes up to 2 MiB before compression.
         tokens: Labels of the positions: a list of strings; or module prefix -> list of strings for models with
             several sequences (``{"encoder": [...], "decoder": [...]}``). An axis takes the labels whose number fits.
         grid: Patch grid (height, width) of an image model. None: found from the sizes that convolutions give.
@@ -41,6 +44,7 @@ class AttentionOptions:
     heads: Heads = None
     query_rows: Rows = None
     detail_limit: int = 256
+    watch: Mapping[str, Sequence[int]] | None = None
     tokens: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     grid: tuple[int, int] | None = None
     special_tokens: int | None = None
@@ -84,6 +88,18 @@ class AttentionOptions:
         if wanted is None:
             return list(range(heads))
         return sorted({head for head in wanted if 0 <= head < heads})
+
+    def full_heads(self, module_path: str, heads: Sequence[int], queries: int, keys: int) -> list[int]:
+        """Those of `heads` whose full matrix is kept."""
+        longest = max(queries, keys)
+        if longest <= self.detail_limit:
+            return list(heads)
+        if longest > MOST_WATCHED_POSITIONS:
+            return []
+        watched = {
+            head for pattern, chosen in (self.watch or {}).items() if matches(module_path, [pattern]) for head in chosen
+        }
+        return [head for head in heads if head in watched]
 
     def rows_of(self, heads: int, queries: int, keys: int) -> list[int] | None:
         """Query rows to compute; None for all."""

@@ -125,7 +125,7 @@ class AttentionCapture:
                 query_length=made.query_length,
                 key_length=made.key_length,
                 codec=attention_pb2.ATTENTION_CODEC_MATRIX_F16,
-                heads=summary.heads,
+                heads=summary.matrix_heads,
                 first_blob=1 + len(heads),
             )
             heads.extend(encode_matrix(matrix) for matrix in summary.matrix)

@@ -18,6 +18,23 @@ _BLOCK_CELLS = 1 << 22  # 16 MiB of float32 at a time
 
 
 @dataclass
+class RowValues:
+    """Values of each row of each head.
+
+    Attributes:
+        values: Name -> [heads, rows].
+        counted: [heads, rows]: rows that means are taken over.
+        masked: [heads, rows]: rows in which every key is masked.
+        positions: [rows]: query positions.
+    """
+
+    values: dict[str, Array]
+    counted: Array
+    masked: Array
+    positions: Array
+
+
+@dataclass
 class Summary:
     """What is kept of one attention of one example; arrays have a row per recorded head.
 
@@ -25,10 +42,12 @@ class Summary:
         heads: Head numbers.
         statistics: Column of ``records.schema.ATTENTION_STATISTICS`` -> [heads], all but the layer and the scales.
         maximum, mass: Overview planes, [heads, rows, columns], float32.
-        matrix: [heads, queries, keys], float16, or None when it was not asked for.
+        matrix: [matrix heads, queries, keys], float16, or None when none was asked for.
+        matrix_heads: Head numbers of `matrix`.
         rows: Query rows that were computed; None for all.
         padding: Key positions that no row sees.
         non_finite_rows: Rows, over all heads, that hold NaN or infinity.
+        per_row: What the statistics are means of.
         pattern: "causal", "sliding window w", … when the visible keys have this form; "" when they have none.
     """
 
@@ -41,6 +60,8 @@ class Summary:
     padding: Array
     non_finite_rows: int
     pattern: str = ""
+    matrix_heads: list[int] = field(default_factory=list)
+    per_row: RowValues | None = field(default=None, repr=False)
     probabilities: Array | None = field(default=None, repr=False)
 
 
@@ -50,7 +71,7 @@ def summarize(
     heads: list[int],
     rows: list[int] | None,
     *,
-    matrix: bool,
+    full_heads: list[int],
     self_attention: bool,
     float32: bool = False,
 ) -> Summary:
@@ -61,7 +82,7 @@ def summarize(
         example: Position in the batch.
         heads: Heads to look at.
         rows: Query rows to look at; None for all.
-        matrix: Keep the full matrix in half precision (needs all rows).
+        full_heads: Heads whose full matrix is kept in half precision (needs all rows).
         self_attention: Queries and keys are the same positions: padded queries are left out of means, and with
             fewer queries than keys (a cache) the last query stands at the last key.
         float32: Also keep the float32 probabilities, [heads, queries, keys].
@@ -81,7 +102,8 @@ def summarize(
 
     maximum = np.zeros((len(heads), cell_rows, cell_columns), np.float32)
     mass = np.zeros_like(maximum)
-    kept = np.zeros((len(heads), queries, keys), np.float16) if matrix and rows is None else None
+    full_heads = [head for head in heads if head in full_heads] if rows is None else []
+    kept = np.zeros((len(full_heads), queries, keys), np.float16) if full_heads else None
     full = np.zeros((len(heads), len(positions), keys), np.float32) if float32 else None
     names = ("entropy", "visible", "distance", "sink", "diagonal", "previous", "top1", "sum")
     per_row = {name: np.zeros((len(heads), len(positions)), np.float32) for name in names}
@@ -111,7 +133,9 @@ def summarize(
             if head_begin == 0:
                 pattern.add(None if visible is None else visible[0], own[begin:end])
             if kept is not None:
-                kept[head_slice, begin:end] = p.to(torch.float16).cpu().numpy()
+                for position, head in enumerate(block_heads):
+                    if head in full_heads:
+                        kept[full_heads.index(head), begin:end] = p[position].to(torch.float16).cpu().numpy()
             if full is not None:
                 full[head_slice, begin:end] = p.cpu().numpy()
             cells = slice(int(row_cells[begin]), int(row_cells[end - 1]) + 1)
@@ -129,7 +153,8 @@ def summarize(
     counted = ~masked & np.isfinite(per_row["sum"])
     if self_attention and queries == keys:
         counted &= ever_visible[positions][None, :]
-    statistics = _statistics(per_row, counted, masked, positions, queries == keys)
+    row_values = RowValues(per_row, counted, masked, positions)
+    statistics = mean_statistics(row_values, square=queries == keys)
     return Summary(
         heads=heads,
         statistics=statistics,
@@ -140,6 +165,8 @@ def summarize(
         padding=padding,
         non_finite_rows=int((~np.isfinite(per_row["sum"])).sum()),
         pattern=pattern.words(rows is None),
+        matrix_heads=full_heads,
+        per_row=row_values,
         probabilities=full,
     )
 
@@ -234,10 +261,14 @@ def _row_values(
     }
 
 
-def _statistics(
-    per_row: dict[str, Array], counted: Array, masked: Array, positions: Array, square: bool
-) -> dict[str, Array]:
-    """Means over counted rows, in float64; NaN where no row counts."""
+def mean_statistics(rows: RowValues, *, square: bool) -> dict[str, Array]:
+    """Means over counted rows, in float64; NaN where no row counts.
+
+    Args:
+        rows: Values of each row.
+        square: Queries and keys are the same positions, so that an own and a previous position exist.
+    """
+    per_row, counted, masked, positions = rows.values, rows.counted, rows.masked, rows.positions
 
     def mean(values: Array, where: Array) -> Array:
         number = where.sum(1)

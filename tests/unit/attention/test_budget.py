@@ -107,3 +107,16 @@ def test_budget_holds_for_a_large_model() -> None:
     overview, details = budget.admit(0, got)
     assert overview is not None
     assert size(overview.encode()) + sum(map(size, details.values())) <= (1 << 20) + 1000
+
+
+def test_further_examples_have_overviews_of_their_own() -> None:
+    q, k, v = query_key_value()
+    model = Function(lambda q, k, v: F.scaled_dot_product_attention(q, k, v))
+    got = captured(model, q, k, v, options={"example": [0, 1], "keep_maps": False})
+    budget = AttentionBudget()
+    first, details = budget.admit(0, got, 0)
+    second, nothing = budget.admit(0, got, 1)
+    assert first is not None
+    assert second is not None
+    assert (first.header.example, second.header.example) == ("0", "1")
+    assert (list(details), nothing) == ([""], {})

@@ -73,6 +73,15 @@ def test_long_sequences_have_an_overview_only() -> None:
     assert (layer.overview_rows, layer.overview_columns) == (64, 64)
 
 
+def test_watched_heads_of_long_sequences_are_kept_in_full() -> None:
+    q, k, v = query_key_value(batch=1, heads=3, key_heads=3, queries=300, keys=300)
+    got = captured(causal_model(), q, k, v, options={**STORED, "watch": {"*": [2]}})
+    (detail,) = decode_detail_header(got.details()[""]).details
+    assert list(detail.heads) == [2]
+    expected = probabilities(q, k, np.tril(np.ones((300, 300), bool)))[0, 2]
+    assert np.abs(decode_matrix(detail, got.details()[""][1]) - expected).max() <= 2.5e-4
+
+
 def test_very_long_sequences_are_sampled_and_say_so() -> None:
     q, k, v = query_key_value(batch=1, heads=2, key_heads=2, queries=4096, keys=4096)
     got = captured(causal_model(), q, k, v, options={**STORED, "maximum_cells": 1 << 20})

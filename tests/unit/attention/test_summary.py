@@ -22,7 +22,7 @@ def of(matrix: object, *, self_attention: bool = True, rows: list[int] | None = 
         0,
         list(range(values.shape[0])),
         rows,
-        matrix=True,
+        full_heads=list(range(values.shape[0])),
         self_attention=self_attention,
     )
 

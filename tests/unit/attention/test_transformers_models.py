@@ -154,6 +154,33 @@ def test_packed_heads_of_a_cached_decoding_step_are_unpacked() -> None:
         np.testing.assert_allclose(made.probabilities, truth, atol=2e-5)
 
 
+def test_a_decoding_loop_is_joined_by_position_and_equals_one_pass() -> None:
+    model, _ = build("Llama", "sdpa")
+    ids = tokens(9, 0)["input_ids"][:1]
+    options = {"example": 0, "keep_maps": False}
+    whole = captured(model, input_ids=ids, options=options)
+
+    class Loop(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids: torch.Tensor) -> None:
+            cache = self.model(input_ids=ids[:, :5], use_cache=True).past_key_values
+            for position in range(5, ids.shape[1]):
+                self.model(input_ids=ids[:, position : position + 1], past_key_values=cache)
+
+    joined = captured(Loop(), ids, options=options)
+    assert [made.module_path for made in joined.maps] == ["model.layers.0.self_attn", "model.layers.1.self_attn"]
+    for one, other in zip(joined.maps, whole.maps, strict=True):
+        assert one.shape == other.shape == (4, 9, 9)
+        assert one.exactness.endswith("; 5 calls of a decoding loop, joined by position")
+        np.testing.assert_allclose(one.summaries[0].matrix, other.summaries[0].matrix, atol=1e-3)
+        np.testing.assert_allclose(one.summaries[0].maximum, other.summaries[0].maximum, atol=1e-3)
+        for name, values in other.summaries[0].statistics.items():
+            np.testing.assert_allclose(one.summaries[0].statistics[name], values, atol=1e-5, err_msg=name)
+
+
 def test_windows_of_an_image_model_are_labelled() -> None:
     config = transformers.SwinConfig(
         image_size=32, patch_size=2, embed_dim=16, depths=[2], num_heads=[2], window_size=4
