@@ -51,8 +51,8 @@ describe("a table model", () => {
     expect([...model.rows()]).toEqual([0, 1, 4, 5]);
   });
 
-  it("searches folded rows as well, every word in any column", () => {
-    model.setSearch("CONV 200");
+  it("searches folded rows as well, every word in any column of words", () => {
+    model.setSearch("CONV layer1.0");
     expect([...model.items()]).toEqual([2]);
     expect(model.isAlone(2)).toBe(true);
   });

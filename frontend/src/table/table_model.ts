@@ -1,6 +1,6 @@
 import type { SortOrder, TableColumn } from "./columns";
 import { type CellTest, compileFilter } from "./filter_expression";
-import { sortRows, textRanks } from "./index_sort";
+import { type Ranks, rankNumbers, rankTexts, sortRows } from "./index_sort";
 
 /** Groups of consecutive meaning (stages); a row belongs to exactly one. */
 export interface Grouping {
@@ -41,11 +41,14 @@ export class TableModel {
   private cachedItems: Int32Array | null = null;
   private cachedRows: Uint32Array | null = null;
   private readonly textCache = new Map<string, string[]>();
-  private readonly keyCache = new Map<string, Float64Array>();
+  private readonly rankCache = new Map<string, Ranks>();
+  private searched: readonly TableColumn[];
+  private changes = 0;
 
   constructor(options: TableModelOptions) {
     this.rowCount = options.rowCount;
     this.columns = options.columns;
+    this.searched = options.columns.filter(isSearchable);
     this.grouping = options.grouping ?? null;
     this.parentOf = options.parentOf ?? null;
     this.shownAtRest = options.shownAtRest ?? (() => true);
@@ -65,16 +68,27 @@ export class TableModel {
 
   /** A condition from outside the table (chips); null lifts it. */
   setPredicate(predicate: ((row: number) => boolean) | null): void {
+    if (predicate === this.predicate) return;
     this.predicate = predicate;
     this.invalidate();
   }
 
   setSearch(text: string): void {
+    if (text.trim() === this.search) return;
     this.search = text.trim();
     this.invalidate();
   }
 
+  /** The columns that a search looks into, those shown as a rule. */
+  setSearchedColumns(ids: ReadonlySet<string>): void {
+    const searched = this.columns.filter((column) => ids.has(column.id) && isSearchable(column));
+    if (searched.map(({ id }) => id).join() === this.searched.map(({ id }) => id).join()) return;
+    this.searched = searched;
+    this.invalidate();
+  }
+
   setFilter(column: string, expression: string): void {
+    if (expression.trim() === this.filter(column).trim()) return;
     if (expression.trim() === "") this.filters.delete(column);
     else this.filters.set(column, expression);
     this.invalidate();
@@ -85,6 +99,7 @@ export class TableModel {
   }
 
   setSort(order: SortOrder | null): void {
+    if (order?.column === this.sort?.column && order?.descending === this.sort?.descending) return;
     this.sort = order;
     this.invalidate();
   }
@@ -175,7 +190,13 @@ export class TableModel {
     return counts;
   }
 
+  /** Grows with every change of what is shown. */
+  get revision(): number {
+    return this.changes;
+  }
+
   private invalidate(): void {
+    this.changes++;
     this.cachedItems = null;
     this.cachedRows = null;
   }
@@ -193,7 +214,7 @@ export class TableModel {
     const column = this.sort === null ? undefined : this.column(this.sort.column);
     return column === undefined || this.sort === null
       ? rows
-      : sortRows(rows, this.sortKeys(column), this.sort.descending);
+      : sortRows(rows, this.ranks(column), this.sort.descending);
   }
 
   private isUnfolded(row: number): boolean {
@@ -241,7 +262,7 @@ export class TableModel {
       .split(/\s+/)
       .filter((word) => word !== "");
     for (const word of words) {
-      const texts = this.columns.map((column) => this.loweredTexts(column));
+      const texts = this.searched.map((column) => this.loweredTexts(column));
       tests.push((row) => texts.some((column) => (column[row] ?? "").includes(word)));
     }
     return tests;
@@ -259,15 +280,20 @@ export class TableModel {
     return texts;
   }
 
-  private sortKeys(column: TableColumn): Float64Array {
-    const cached = this.keyCache.get(column.id);
+  private ranks(column: TableColumn): Ranks {
+    const cached = this.rankCache.get(column.id);
     if (cached !== undefined) return cached;
     const { number } = column;
-    const keys =
+    const ranks =
       number === undefined
-        ? textRanks(this.loweredTexts(column))
-        : Float64Array.from({ length: this.rowCount }, (_, row) => number(row));
-    this.keyCache.set(column.id, keys);
-    return keys;
+        ? rankTexts(this.loweredTexts(column))
+        : rankNumbers(Float64Array.from({ length: this.rowCount }, (_, row) => number(row)));
+    this.rankCache.set(column.id, ranks);
+    return ranks;
   }
+}
+
+/** Columns of words. Rounded numbers are found by column filters, which compare them. */
+function isSearchable(column: TableColumn): boolean {
+  return column.number === undefined || column.align !== "end";
 }

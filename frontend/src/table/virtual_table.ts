@@ -36,6 +36,7 @@ export class VirtualTable {
   private activeItem = 0;
   private activeColumn = 0;
   private selectedRow = -1;
+  private drawing = "";
 
   constructor(
     private readonly element: HTMLElement,
@@ -65,11 +66,13 @@ export class VirtualTable {
 
   /** Shows another model in the same place. */
   setModel(model: TableModel): void {
+    if (model === this.model) return;
     const ids = new Set(this.visibleColumns.map((column) => column.id));
     this.model = model;
     this.visibleColumns = model.columns.filter((column) => ids.has(column.id));
     if (this.visibleColumns.length === 0) this.visibleColumns = model.columns;
     this.activeItem = 0;
+    this.drawing = "";
     this.refresh();
   }
 
@@ -79,8 +82,11 @@ export class VirtualTable {
     this.refresh();
   }
 
-  /** Draws again after the model changed. */
+  /** Draws again if the model changed. */
   refresh(): void {
+    const drawing = `${this.model.revision} ${this.visibleColumns.map(({ id }) => id).join(" ")}`;
+    if (drawing === this.drawing) return;
+    this.drawing = drawing;
     const items = this.model.items();
     this.element.style.setProperty("--grid-columns", this.visibleColumns.map(columnTrack).join(" "));
     this.element.style.setProperty(
@@ -99,8 +105,9 @@ export class VirtualTable {
 
   /** Marks a row and brings it into view; false when the filters hide it. */
   select(row: number): boolean {
-    this.selectedRow = row;
     const index = row < 0 ? -1 : this.model.itemIndexOf(row);
+    if (row === this.selectedRow && this.drawn.has(index)) return true;
+    this.selectedRow = row;
     if (index >= 0) {
       this.activeItem = index;
       this.window.scrollTo(index, this.drawn.has(index) ? "auto" : "center");

@@ -20,8 +20,11 @@ export function shortNumber(value: number): string {
 
 /** `25557032` → "25,557,032". */
 export function exactNumber(value: number): string {
-  return Number.isNaN(value) ? "unknown" : value.toLocaleString("en-US", { maximumFractionDigits: 6 });
+  return Number.isNaN(value) ? "unknown" : exactFormat.format(value);
 }
+
+// Made once: tables call this for every cell in view, and making a format takes longer than using it.
+const exactFormat = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
 
 const BYTE_STEPS: readonly [number, string][] = [
   [2 ** 40, " TiB"],

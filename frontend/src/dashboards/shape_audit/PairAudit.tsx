@@ -113,8 +113,8 @@ export function PairAudit({ session, state, empty }: PairAuditProps) {
                   <input
                     ref={search}
                     type="search"
-                    placeholder="Search all columns  /"
-                    aria-label="Search all columns"
+                    placeholder="Search these columns  /"
+                    aria-label="Search the columns shown"
                     value={state.find.value}
                     onInput={(event) => {
                       state.find.value = event.currentTarget.value;

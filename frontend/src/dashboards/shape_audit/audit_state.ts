@@ -19,6 +19,8 @@ export class AuditState {
   readonly audit = new Resource<AuditTable>();
   readonly find: Signal<string>;
   readonly verdicts: ReadonlySignal<ReadonlySet<string>>;
+  /** Whether a row has one of the verdicts chosen; null when none is. */
+  private readonly verdictTest: ReadonlySignal<((row: number) => boolean) | null>;
   readonly columns: ReadonlySignal<ReadonlySet<string>>;
   /** Deepest level shown at rest: 1 stages, 2 blocks, 3 leaves. */
   readonly level: ReadonlySignal<number>;
@@ -45,6 +47,13 @@ export class AuditState {
     this.drawerOpen = url.text("drawer");
     this.findingsFolded = url.text("findings");
     this.verdicts = computed(() => new Set(this.verdictText.value.split(",").filter(Boolean)));
+    this.verdictTest = computed(() => {
+      const rows = this.audit.value?.rows;
+      const wanted = new Set(
+        VERDICTS.filter((style) => this.verdicts.value.has(style.id)).map((style) => style.verdict),
+      );
+      return rows === undefined || wanted.size === 0 ? null : (row) => wanted.has(rows.verdict(row));
+    });
     this.columns = computed(() =>
       this.columnText.value === "" ? DEFAULT_COLUMNS : new Set(this.columnText.value.split(",")),
     );
@@ -176,7 +185,8 @@ export class AuditState {
       const table = this.audit.value;
       const level = this.level.value;
       const find = this.find.value;
-      const verdicts = this.verdicts.value;
+      const verdictTest = this.verdictTest.value;
+      const columns = this.columns.value;
       const sort = parseSort(this.sortText.value);
       const filters = parseFilters(this.filterText.value);
       if (table === undefined) return;
@@ -186,11 +196,9 @@ export class AuditState {
         this.shownLevel.set(model, level);
         model.setShownAtRest((row) => rows.level(row) <= level);
       }
-      const wanted = new Set(
-        VERDICTS.filter((style) => verdicts.has(style.id)).map((style) => style.verdict),
-      );
       model.setSearch(find);
-      model.setPredicate(wanted.size === 0 ? null : (row) => wanted.has(rows.verdict(row)));
+      model.setSearchedColumns(columns);
+      model.setPredicate(verdictTest);
       model.setSort(sort);
       for (const column of model.columns) model.setFilter(column.id, filters[column.id] ?? "");
       this.version.value = this.version.peek() + 1;
