@@ -102,6 +102,13 @@ export class DiffTree {
     return !(end === first + 1 && this.type[first] === NodeType.OPERATOR);
   }
 
+  /** How many nodes can be opened. */
+  get expandableCount(): number {
+    let count = 0;
+    for (let node = 0; node < this.count; node++) if (this.isExpandable(node)) count++;
+    return count;
+  }
+
   /** Ancestors, nearest first. */
   *ancestors(node: number): Generator<number> {
     for (let at = this.parent[node]!; at >= 0; at = this.parent[at]!) yield at;

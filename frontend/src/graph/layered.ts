@@ -51,6 +51,5 @@ export function layoutLayers(spec: LevelSpec, w: Float32Array, h: Float32Array, 
     for (const node of layer) y[node] = top + height / 2;
     top += height + RANK_GAP;
   }
-  const none = Array.from(spec.from, () => null);
-  return { x, y, routes: none, labels: none };
+  return { x, y, routes: Array.from(spec.from, () => null), labels: Array.from(spec.from, () => null) };
 }

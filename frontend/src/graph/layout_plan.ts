@@ -9,6 +9,11 @@ import { textWidth } from "./text_width";
 const MOST_LABELS = 600;
 const PORT_HEIGHT = 22;
 
+interface Outline {
+  id: number;
+  spec: Omit<LevelSpec, "id" | "nested">;
+}
+
 /**
  * Turns "these nodes are open" into levels to lay out. Equal levels (the blocks of a stack) get one spec, so
  * each is laid out once, however often it is shown; what was laid out before is kept.
@@ -16,6 +21,8 @@ const PORT_HEIGHT = 22;
 export class LayoutPlan {
   readonly layouts = new Map<number, LevelLayout>();
   private readonly levels = new Map<number, Level>();
+  private readonly outlines = new Map<number, Outline>();
+  private readonly outlineByKey = new Map<string, Outline>();
   private readonly ids = new Map<string, number>();
   private readonly specs = new Map<number, LevelSpec>();
 
@@ -56,52 +63,52 @@ export class LayoutPlan {
     return [...new Set(specs)].sort((a, b) => a.id - b.id);
   }
 
+  /** The number of the spec for a level whose opened children have the given specs. */
   private intern(level: Level, nested: Int32Array): number {
-    const { tree, arrangement } = this;
-    const isRoot = level.node === 0;
-    const sizes = Array.from(level.children, (child) => cardSize(tree, child, arrangement));
-    const hasLabels = level.edges.length <= MOST_LABELS;
-    const ports = [...level.inPorts, ...level.outPorts];
-    const widths = Float32Array.from(sizes, ({ width }) => width);
-    const heights = Float32Array.from(sizes, ({ height }) => height);
-    const from = Int32Array.from(level.edges, (edge) => edge.from);
-    const to = Int32Array.from(level.edges, (edge) => edge.to);
-    const labelWidths = Float32Array.from(level.edges, (edge) =>
-      hasLabels ? labelWidth(tree, edge, arrangement) : 0,
-    );
-    const portWidths = Float32Array.from(ports, (port, index) =>
-      isRoot ? this.pillWidth(port, index >= level.inPorts.length) : 0,
-    );
-    const key = [
-      widths,
-      heights,
-      nested,
-      from,
-      to,
-      labelWidths,
-      portWidths,
-      [level.inPorts.length, isRoot],
-    ].join("|");
+    const outline = this.outline(level);
+    const key = `${outline.id}|${nested.join()}`;
     const known = this.ids.get(key);
     if (known !== undefined) return known;
     // Inner specs were interned first, so a larger number never nests within a smaller one.
     const id = this.ids.size;
     this.ids.set(key, id);
-    this.specs.set(id, {
-      id,
-      widths,
-      heights,
-      nested,
+    this.specs.set(id, { ...outline.spec, id, nested });
+    return id;
+  }
+
+  /** All of a level's spec but what is opened in it; the same object for equal levels. */
+  private outline(level: Level): Outline {
+    const known = this.outlines.get(level.node);
+    if (known) return known;
+    const { tree, arrangement } = this;
+    const isRoot = level.node === 0;
+    const sizes = Array.from(level.children, (child) => cardSize(tree, child, arrangement));
+    const hasLabels = level.edges.length <= MOST_LABELS;
+    const ports = [...level.inPorts, ...level.outPorts];
+    const spec = {
+      widths: Float32Array.from(sizes, ({ width }) => width),
+      heights: Float32Array.from(sizes, ({ height }) => height),
       inPorts: level.inPorts.length,
       outPorts: level.outPorts.length,
-      portWidths,
+      portWidths: Float32Array.from(ports, (port, index) =>
+        isRoot ? this.pillWidth(port, index >= level.inPorts.length) : 0,
+      ),
       portHeight: isRoot ? PORT_HEIGHT : 0,
-      from,
-      to,
-      labelWidths,
+      from: Int32Array.from(level.edges, (edge) => edge.from),
+      to: Int32Array.from(level.edges, (edge) => edge.to),
+      labelWidths: Float32Array.from(level.edges, (edge) =>
+        hasLabels ? labelWidth(tree, edge, arrangement) : 0,
+      ),
       headerHeight: isRoot ? 0 : HEADER_HEIGHT,
-    });
-    return id;
+    };
+    const key = Object.values(spec).join("|");
+    let outline = this.outlineByKey.get(key);
+    if (!outline) {
+      outline = { id: this.outlineByKey.size, spec };
+      this.outlineByKey.set(key, outline);
+    }
+    this.outlines.set(level.node, outline);
+    return outline;
   }
 
   private pillWidth(port: Port, isOutput: boolean): number {

@@ -106,6 +106,19 @@ describe("one level", () => {
     expect(layout.y[19_999]).toBeGreaterThan(layout.y[19_998]!);
   });
 
+  it("draws every edge of a level that is too large for dagre, from port to port", () => {
+    const edges: [number, number][] = [[400, 0], ...chain(400), [399, 401]];
+    const layout = layoutLevel(
+      spec(400, edges, { inPorts: 1, outPorts: 1, portWidths: new Float32Array(2) }),
+      noNested,
+    );
+    for (let edge = 0; edge < edges.length; edge++) {
+      expect(layout.starts[edge + 1]! - layout.starts[edge]!).toBeGreaterThanOrEqual(2);
+    }
+    expect(layout.points[1]).toBe(0);
+    expect(layout.points[2 * layout.starts[401]! - 1]).toBe(layout.height);
+  });
+
   it("survives a cycle, which lifted edges can make", () => {
     const layout = layoutLevel(
       spec(2, [

@@ -13,7 +13,7 @@ export function firstOpening(tree: DiffTree): Set<number> {
   let shown = tree.children(0).length;
   let layer = [...tree.children(0)];
   for (let depth = 1; depth < DEEPEST; depth++) {
-    const opening = layer.filter((node) => tree.type[node] === NodeType.CALL && tree.isExpandable(node));
+    const opening = layer.filter((node) => tree.type[node] === NodeType.CALL && holdsModules(tree, node));
     const next = opening.flatMap((node) => [...tree.children(node)]);
     shown += next.length - opening.length;
     if (shown > FIRST_PICTURE || !opening.length) break;
@@ -21,4 +21,9 @@ export function firstOpening(tree: DiffTree): Set<number> {
     layer = next;
   }
   return open;
+}
+
+/** Modules of nothing but operators are shown closed: how a norm is computed is not the first thing to see. */
+function holdsModules(tree: DiffTree, node: number): boolean {
+  return tree.children(node).some((child) => tree.type[child] !== NodeType.OPERATOR);
 }

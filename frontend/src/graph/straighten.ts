@@ -26,13 +26,18 @@ export function straightenPorts(spec: LevelSpec, w: Float32Array, h: Float32Arra
     const edge = own[0];
     if (own.length !== 1 || edge === undefined) continue;
     const child = (isIn ? spec.to : spec.from)[edge]!;
-    if (child >= children || !isFree(port, child)) continue;
+    if (child >= children || isShared(child, edge, isIn) || !isFree(port, child)) continue;
     x[port] = x[child]!;
     const childEnd = y[child]! + (isIn ? -h[child]! : h[child]!) / 2;
     const portEnd = y[port]! + (isIn ? h[port]! : -h[port]!) / 2;
     const line = [x[port]!, portEnd, x[port]!, childEnd];
     drawing.routes[edge] = isIn ? line : [line[2]!, line[3]!, line[0]!, line[1]!];
     if (drawing.labels[edge]) drawing.labels[edge] = [x[port]!, (portEnd + childEnd) / 2];
+  }
+
+  /** Whether the child has a second line at that end; both straight up would lie on each other. */
+  function isShared(child: number, edge: number, isIn: boolean): boolean {
+    return (isIn ? spec.to : spec.from).some((end, other) => end === child && other !== edge);
   }
 
   function isFree(port: number, child: number): boolean {

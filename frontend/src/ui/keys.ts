@@ -16,7 +16,7 @@ export function useKeys(keys: KeyMap): void {
   useEffect(() => {
     const handle = (event: KeyboardEvent) => {
       if (event.altKey || event.defaultPrevented) return;
-      const target = event.target as HTMLElement | null;
+      const target = event.target instanceof Element ? event.target : null;
       const typing = target?.matches(
         "input:not([type=range],[type=checkbox],[type=radio]), textarea, select",
       );

@@ -14,10 +14,12 @@ class Tooltip {
     document.body.append(this.element);
     document.addEventListener("pointerover", (event) => this.over(event.target));
     document.addEventListener("focusin", (event) => {
-      if (event.target instanceof Element && event.target.matches(":focus-visible")) this.over(event.target);
+      if (event.target instanceof Element && event.target.matches(":focus-visible:not(input)"))
+        this.over(event.target);
     });
     document.addEventListener("focusout", () => this.hide());
     document.addEventListener("pointerdown", () => this.hide());
+    document.addEventListener("input", () => this.hide());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.hide();
     });

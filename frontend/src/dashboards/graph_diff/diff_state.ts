@@ -38,6 +38,7 @@ export type View = "both" | "outline" | "graph";
 
 /** Opened nodes are written into the address one by one up to this length. */
 const LONGEST_OPEN = 1500;
+const MOST_NAMED = 100;
 
 /** A fold of no more blocks than this opens with its module. */
 const FEW_BLOCKS = 8;
@@ -306,6 +307,7 @@ export class DiffState {
     if (!tree) return "";
     const initial = firstOpening(tree);
     if (open.size === initial.size && [...initial].every((node) => open.has(node))) return "";
+    if (open.size > MOST_NAMED) return open.size === tree.expandableCount ? "all" : "";
     const text = [...open]
       .filter((node) => node > 0)
       .map((node) => nodeKey(tree, node))

@@ -1,3 +1,4 @@
+import { PairKind } from "../../gen/tb_plugin_structure/v1/alignment_pb";
 import { trainable } from "../../graph/colouring";
 import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
 import type { ModelSide } from "../../graph/model_side";
@@ -27,18 +28,21 @@ export function attributeLines(tree: DiffTree, node: number): FactLine[] {
     if (!model || row < 0) return null;
     return tree.type[node] === NodeType.OPERATOR ? model.operatorAttributes(row) : model.callAttributes(row);
   };
-  return compareMaps(of("teacher"), of("student"));
+  // Another class has other attributes; only those that both have can differ.
+  return compareMaps(of("teacher"), of("student"), tree.kindOf(node) === PairKind.RETYPED);
 }
 
-/** Lines for two maps of names to values. */
+/** Lines for two maps of names to values; with `onlyShared` a name that one side lacks is no difference. */
 export function compareMaps(
   teacher: ReadonlyMap<string, string> | null,
   student: ReadonlyMap<string, string> | null,
+  onlyShared = false,
 ): FactLine[] {
   const names = new Set([...(teacher?.keys() ?? []), ...(student?.keys() ?? [])]);
   const lines = [...names].map((name) => {
     const [t, s] = [teacher?.get(name) ?? null, student?.get(name) ?? null];
-    return { name, teacher: t, student: s, differs: teacher !== null && student !== null && t !== s };
+    const comparable = onlyShared ? t !== null && s !== null : teacher !== null && student !== null;
+    return { name, teacher: t, student: s, differs: comparable && t !== s };
   });
   return lines.sort((a, b) => Number(b.differs) - Number(a.differs));
 }
