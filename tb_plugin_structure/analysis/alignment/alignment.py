@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tb_plugin_structure.analysis.alignment.confidence import confidence
+from tb_plugin_structure.analysis.alignment.confidence import UNPAIRED, confidence
 from tb_plugin_structure.analysis.alignment.flow import pair_by_flow
 from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
 from tb_plugin_structure.analysis.alignment.matching import Matcher
@@ -100,6 +100,7 @@ class Alignment:
                 best.setdefault((call_t, call_s), link)
         parent_t = self.teacher.module_calls["parent"].tolist()
         parent_s = self.student.module_calls["parent"].tolist()
+        self._links = best
         rows, place = merge(list(best), parent_t, parent_s)
         self._group(rows)
         for pair, link in best.items():
@@ -183,13 +184,13 @@ class Alignment:
     def _set_confidence(self, rows: list[Row], row: Row, best: dict[tuple[int, int], Link], matcher: Matcher) -> None:
         above = rows[row.parent] if row.parent >= 0 else None
         if row.teacher < 0 or row.student < 0:
-            row.confidence = 0.9 * (above.confidence if above is not None else 1.0)
+            row.confidence = min(UNPAIRED, above.confidence if above is not None else 1.0)
             row.evidence = []
             return
         link = best[row.teacher, row.student]
         parent = above.confidence if above is not None and above.teacher >= 0 and above.student >= 0 else 1.0
         match = self._matches[link.stack] if link.stack >= 0 else None
-        row.confidence = confidence(link, parent, match is not None and match.interchangeable)
+        row.confidence = confidence(link, parent, match)
         row.evidence = reasons(link, match, self._tree_t, self._tree_s, matcher, row.kind)
 
     def _stack(self, match: StackMatch, matcher: Matcher) -> alignment_pb2.Stack:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import log2
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,18 @@ class Side:
     bags: Array
     names: list[str]
     around: list[frozenset[str]]
+
+    def part(self, begin: int, end: int) -> Side:
+        """The units [begin, end) as a side of their own; places stay those of the whole."""
+        return replace(self, **{field.name: getattr(self, field.name)[begin:end] for field in fields(self)[1:]})
+
+    def pick(self, places: list[int]) -> Side:
+        """Some units as a side of their own."""
+        values: dict[str, Any] = {}
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            values[field.name] = value[places] if isinstance(value, np.ndarray) else [value[place] for place in places]
+        return replace(self, **values)
 
 
 def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Unit], codes: dict[object, int]) -> Side:

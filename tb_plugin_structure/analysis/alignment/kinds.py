@@ -7,7 +7,8 @@ quantised, parametrised or home-made module lands where its original would.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Final
 
 SUBSTANCE: Final[dict[str, float]] = {
@@ -99,10 +100,19 @@ _OPERATOR_PATTERNS: Final = tuple(
 )
 
 
+@lru_cache(maxsize=16384)
+def class_kind(class_name: str, class_module: str = "") -> str:
+    """The kind that a class name states; "" when it states none."""
+    name = class_name.lower()
+    if name == "conv1d" and class_module and "conv" not in class_module:
+        return "linear"  # a linear layer with a transposed weight, named so in GPT-2
+    return next((kind for pattern, kind in _CLASS_PATTERNS if pattern.search(name)), "")
+
+
 def leaf_kind(
     class_name: str,
     class_module: str = "",
-    operators: Collection[str] = (),
+    operators: Callable[[], Collection[str]] = tuple,
     parameter_dimensions: Collection[int] = (),
     has_children: bool = False,
 ) -> str:
@@ -111,24 +121,26 @@ def leaf_kind(
     Args:
         class_name: e.g. "Conv2d".
         class_module: Where the class is defined.
-        operators: Names of the operators it ran.
+        operators: Gives the names of the operators it ran; asked only when the class says nothing.
         parameter_dimensions: Number of dimensions of each of its own parameters.
         has_children: Whether modules are registered on it, though it called none (a fused fast path).
     """
-    name = class_name.lower()
-    if name == "conv1d" and "conv" not in class_module:
-        return "linear"  # a linear layer with a transposed weight, named so in GPT-2
-    for pattern, kind in _CLASS_PATTERNS:
-        if pattern.search(name):
-            if kind == "position" and 2 in parameter_dimensions:
-                return "embedding"
-            if kind == "embedding" and not parameter_dimensions and not operators:
-                return "position"
-            return kind
+    kind = class_kind(class_name, class_module)
+    if kind == "position" and 2 in parameter_dimensions:
+        return "embedding"
+    if kind == "embedding" and not parameter_dimensions and not operators():
+        return "position"
+    if kind:
+        return kind
     if has_children:
         return "block"
+    return _operator_kind(frozenset(operators()))
+
+
+@lru_cache(maxsize=16384)
+def _operator_kind(names: frozenset[str]) -> str:
     for pattern, kind in _OPERATOR_PATTERNS:
-        if any(pattern.search(operator) for operator in operators):
+        if any(pattern.search(name) for name in names):
             return kind
     return "other"
 

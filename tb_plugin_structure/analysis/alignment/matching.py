@@ -61,7 +61,7 @@ class Matcher:
         lone_t, lone_s = found.lone()
         if top and not pinned and (lone_t or lone_s):
             again = search(self.teacher, self.student, node_t, node_s, top, pins, lone_t, lone_s)
-            found = again if again.total() > found.total() else found
+            found = again if again.total > found.total else found
         outcome = self._outcome(node_t, node_s, found)
         if not pinned:
             self._memo[key] = outcome
@@ -78,7 +78,7 @@ class Matcher:
         for _, _, stage_pairs in found.stage_only:
             for element_t, element_s in stage_pairs:
                 outcome.links.append(Link(element_t - node_t, element_s - node_s, 0.5, "stage"))
-        for i, j in found.moved():
+        for i, j in found.moved:
             before = len(outcome.links)
             self._link_units(outcome, node_t, node_s, found, i, j)
             outcome.links[before:] = [
@@ -102,7 +102,7 @@ class Matcher:
             outcome.links.append(Link(unit_t.node - node_t, unit_s.node - node_s, 1.0, "pin"))
             self._inside(outcome, node_t, node_s, unit_t.node, unit_s.node)
             return
-        score, rival = found.fit(i, j)
+        score, rival = found.fits[i, j]
         group_t = found.members_t.get(unit_t.node, [unit_t.node])
         group_s = found.members_s.get(unit_s.node, [unit_s.node])
         group = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, leaf_kind
+from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, class_kind
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome
 from tb_plugin_structure.analysis.alignment.roles import name_similarity
 from tb_plugin_structure.analysis.alignment.tree import Tree
@@ -91,7 +91,7 @@ def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float) -> bool:
     leaf's kind by its class (an adapted, quantised or parametrised layer around its base)."""
     if tree.call[outer] < 0:
         return False
-    if leaf_kind(tree.class_name[outer]) == tree.kind[leaf] != "other":
+    if class_kind(tree.class_name[outer]) == tree.kind[leaf]:
         return True
     return overlap >= _LEAST_SHARE and tree.returns_same(outer, leaf)
 

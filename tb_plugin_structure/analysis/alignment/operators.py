@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from tb_plugin_structure.records.table import Array
 _SMALL_GAP = 40_000
 """Cells up to which a gap between anchors is solved exactly."""
 
+_LEVELS = 5
+"""Strengths of anchors: windows of 5, 3 and 1 operators with their attributes and shapes, then of 5 and 3 names."""
+
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -28,11 +31,11 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 class OperatorPairs:
     """Columns as in ``records.schema.ALIGNMENT_OPERATOR_PAIRS``."""
 
-    teacher: list[int] = field(default_factory=list)
-    student: list[int] = field(default_factory=list)
-    pair: list[int] = field(default_factory=list)
-    kind: list[int] = field(default_factory=list)
-    confidence: list[float] = field(default_factory=list)
+    teacher: Array
+    student: Array
+    pair: Array
+    kind: Array
+    confidence: Array
 
 
 class OperatorLabels:
@@ -72,26 +75,63 @@ def align_operators(teacher: Structure, student: Structure, paired: list[tuple[i
         student: The student's record.
         paired: (row of the pairs table, teacher call, student call); each call at most once.
     """
-    result = OperatorPairs()
     codes: dict[object, int] = {}
     labels_t, labels_s = OperatorLabels(teacher, codes), OperatorLabels(student, codes)
     memo: dict[tuple[bytes, bytes], list[tuple[int, int]]] = {}
+    both_t: list[Array] = []
+    both_s: list[Array] = []
+    lone_t: list[Array] = []
+    lone_s: list[Array] = []
+    numbers: list[Array] = []
     for number, call_t, call_s in paired:
         rows_t, rows_s = labels_t.of_call(call_t), labels_s.of_call(call_s)
         if not len(rows_t) and not len(rows_s):
             continue
         full_t, full_s = labels_t.full[rows_t], labels_s.full[rows_s]
-        name_t, name_s = labels_t.name[rows_t], labels_s.name[rows_s]
         if len(rows_t) == len(rows_s) and (full_t == full_s).all():
-            found = [(k, k) for k in range(len(rows_t))]
+            places_t = places_s = np.arange(len(rows_t))
         else:
             key = (full_t.tobytes(), full_s.tobytes())
-            known = memo.get(key)
-            if known is None:
-                known = memo[key] = align_labels(name_t, full_t, name_s, full_s)
-            found = known
-        _append(result, number, rows_t, rows_s, found, labels_t, labels_s)
-    return result
+            found = memo.get(key)
+            if found is None:
+                found = memo[key] = align_labels(labels_t.name[rows_t], full_t, labels_s.name[rows_s], full_s)
+            places_t, places_s = np.array(found, np.int64).reshape(-1, 2).T
+        alone_t, alone_s = np.ones(len(rows_t), bool), np.ones(len(rows_s), bool)
+        alone_t[places_t] = alone_s[places_s] = False
+        both_t.append(rows_t[places_t])
+        both_s.append(rows_s[places_s])
+        lone_t.append(rows_t[alone_t])
+        lone_s.append(rows_s[alone_s])
+        numbers.append(np.array([number, len(places_t), len(lone_t[-1]), len(lone_s[-1])]))
+    return _columns(labels_t, labels_s, both_t, both_s, lone_t, lone_s, numbers)
+
+
+def _columns(
+    labels_t: OperatorLabels, labels_s: OperatorLabels, both_t: list[Array], both_s: list[Array],
+    lone_t: list[Array], lone_s: list[Array], numbers: list[Array],
+) -> OperatorPairs:  # fmt: skip
+    """Columns of all pairs, then of what only one side has, in the order of the pairs table."""
+    empty = np.zeros(0, np.int64)
+    paired_t, paired_s = np.concatenate([empty, *both_t]), np.concatenate([empty, *both_s])
+    alone_t, alone_s = np.concatenate([empty, *lone_t]), np.concatenate([empty, *lone_s])
+    same_name = labels_t.name[paired_t] == labels_s.name[paired_s]
+    same_attributes = labels_t.attributes[paired_t] == labels_s.attributes[paired_s]
+    same_shape = labels_t.shape[paired_t] == labels_s.shape[paired_s]
+    kinds = np.where(
+        ~same_name, RETYPED, np.where(~same_attributes, RECONFIGURED, np.where(~same_shape, RESIZED, IDENTICAL))
+    )
+    confidence = 0.55 + 0.25 * same_name + 0.1 * same_attributes + 0.1 * same_shape
+    counts = np.array(numbers, np.int64).reshape(-1, 4)
+    rows = [np.repeat(counts[:, 0], counts[:, column]) for column in (1, 2, 3)]
+    nothing_t, nothing_s = np.full(len(alone_t), -1), np.full(len(alone_s), -1)
+    order = np.argsort(np.concatenate(rows), kind="stable")
+    return OperatorPairs(
+        teacher=np.concatenate([paired_t, alone_t, nothing_s])[order],
+        student=np.concatenate([paired_s, nothing_t, alone_s])[order],
+        pair=np.concatenate(rows)[order],
+        kind=np.concatenate([kinds, np.full(len(alone_t), DELETED), np.full(len(alone_s), INSERTED)])[order],
+        confidence=np.concatenate([confidence, np.full(len(alone_t) + len(alone_s), 0.5)])[order],
+    )
 
 
 def align_labels(name_t: Array, full_t: Array, name_s: Array, full_s: Array) -> list[tuple[int, int]]:
@@ -102,13 +142,14 @@ def align_labels(name_t: Array, full_t: Array, name_s: Array, full_s: Array) -> 
     """
     pairs: list[tuple[int, int]] = []
     gaps = [(0, len(name_t), 0, len(name_s), 0)]
-    levels = [
-        (_surroundings(full_t, 2), _surroundings(full_s, 2)),
-        (_surroundings(full_t, 1), _surroundings(full_s, 1)),
-        (full_t, full_s),
-        (_surroundings(name_t, 2), _surroundings(name_s, 2)),
-        (_surroundings(name_t, 1), _surroundings(name_s, 1)),
-    ]
+    known: dict[int, tuple[Array, Array]] = {}
+
+    def level_labels(level: int) -> tuple[Array, Array]:
+        if level not in known:
+            (first, second), reach = ((full_t, full_s), 2 - level) if level < 3 else ((name_t, name_s), 5 - level)
+            known[level] = _surroundings(first, reach), _surroundings(second, reach)
+        return known[level]
+
     while gaps:
         a, b, c, d, level = gaps.pop()
         while a < b and c < d and full_t[a] == full_s[c]:
@@ -119,10 +160,10 @@ def align_labels(name_t: Array, full_t: Array, name_s: Array, full_s: Array) -> 
             pairs.append((b, d))
         if a >= b or c >= d:
             continue
-        if (b - a) * (d - c) <= _SMALL_GAP or level >= len(levels):
+        if (b - a) * (d - c) <= _SMALL_GAP or level >= _LEVELS:
             pairs += _gap(name_t, full_t, name_s, full_s, a, b, c, d)
             continue
-        labels_t, labels_s = levels[level]
+        labels_t, labels_s = level_labels(level)
         anchors = unique_anchors(labels_t[a:b].tolist(), labels_s[c:d].tolist())
         if not anchors:
             gaps.append((a, b, c, d, level + 1))
@@ -165,28 +206,6 @@ def _gap(
         after[:-1, :-1] = (score[:-1, :-1] > 0) & (score[1:, 1:] > 0)
         score = np.where(score > 0, score + 0.1 * before + 0.1 * after, 0.0)
     return [(a + i, c + j) for i, j in monotone_pairs(score)]
-
-
-def _append(
-    result: OperatorPairs, number: int, rows_t: Array, rows_s: Array, pairs: list[tuple[int, int]],
-    labels_t: OperatorLabels, labels_s: OperatorLabels,
-) -> None:  # fmt: skip
-    places = np.array(pairs, np.int64).reshape(-1, 2)
-    paired_t, paired_s = rows_t[places[:, 0]], rows_s[places[:, 1]]
-    same_name = labels_t.name[paired_t] == labels_s.name[paired_s]
-    same_attributes = labels_t.attributes[paired_t] == labels_s.attributes[paired_s]
-    same_shape = labels_t.shape[paired_t] == labels_s.shape[paired_s]
-    kinds = np.where(
-        ~same_name, RETYPED, np.where(~same_attributes, RECONFIGURED, np.where(~same_shape, RESIZED, IDENTICAL))
-    )
-    confidence = 0.55 + 0.25 * same_name + 0.1 * same_attributes + 0.1 * same_shape
-    only_t = np.setdiff1d(rows_t, paired_t)
-    only_s = np.setdiff1d(rows_s, paired_s)
-    result.teacher += paired_t.tolist() + only_t.tolist() + [-1] * len(only_s)
-    result.student += paired_s.tolist() + [-1] * len(only_t) + only_s.tolist()
-    result.kind += kinds.tolist() + [DELETED] * len(only_t) + [INSERTED] * len(only_s)
-    result.confidence += confidence.tolist() + [0.5] * (len(only_t) + len(only_s))
-    result.pair += [number] * (len(paired_t) + len(only_t) + len(only_s))
 
 
 def _mixed(first: Array, second: Array) -> Array:

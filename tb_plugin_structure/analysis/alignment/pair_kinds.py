@@ -42,8 +42,8 @@ def own_kind(teacher: Tree, node_t: int, student: Tree, node_s: int) -> int:
     """The kind of a pair from the two modules alone, not from what lies inside them."""
     if teacher.class_name[node_t] != student.class_name[node_s]:
         return RETYPED
-    attributes_t = teacher.structure.attributes(teacher.module[node_t])
-    attributes_s = student.structure.attributes(student.module[node_s])
+    attributes_t = teacher.attributes[teacher.module[node_t]]
+    attributes_s = student.attributes[student.module[node_s]]
     resized = False
     for name in attributes_t.keys() | attributes_s.keys():
         if attributes_t.get(name) != attributes_s.get(name):

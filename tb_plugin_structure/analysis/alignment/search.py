@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,27 +21,33 @@ from tb_plugin_structure.records.table import Array
 _WEIGHT_BONUS = 2.0
 _LEAST_SUBSTANCE = 0.05
 _MOVED_SCORE = 0.5
-_MOST_CELLS = 4_000_000
+_MOST_CELLS = 500_000
 """Above this many pairs of units, unique subtrees cut the sequences into pieces first."""
+
+_PIECE_CELLS = 60_000
 
 
 @dataclass
 class Search:
     """The units of one scope and how they were paired.
 
-    plain: scores without the weight bonus, [teacher units, student units].
-    matrix: the scores that decided.
+    pairs: positions of units, both rising.
+    moved: further pairs, across the order.
+    fits: for each pair its score per substance, and the best such score that either unit had elsewhere.
+    stage_only: what is paired as stages and not inside.
+    total: summed scores.
     """
 
     side_t: Side
     side_s: Side
-    plain: Array
-    matrix: Array
     members_t: dict[int, list[int]]
     members_s: dict[int, list[int]]
-    held: Held
-    pairs: list[tuple[int, int]]
-    stage_only: StagePairs
+    held: Held = field(default_factory=Held)
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    moved: list[tuple[int, int]] = field(default_factory=list)
+    fits: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
+    stage_only: StagePairs = field(default_factory=list)
+    total: float = 0.0
 
     def lone(self) -> tuple[set[int], set[int]]:
         """Blocks that were kept whole though nothing on the other side is like them."""
@@ -50,39 +57,6 @@ class Search:
             {unit.first for i, unit in enumerate(self.side_t.units) if len(unit.elements) == 1 and i not in used_t},
             {unit.first for j, unit in enumerate(self.side_s.units) if len(unit.elements) == 1 and j not in used_s},
         )
-
-    def total(self) -> float:
-        found = float(sum(self.matrix[i, j] for i, j in self.pairs))
-        return found + STACK_SUBSTANCE * len(self.stage_only)
-
-    def fit(self, i: int, j: int) -> tuple[float, float]:
-        """Score of a pair of units per substance, and the best score that either had elsewhere."""
-        substance = max(min(float(self.side_t.substance[i]), float(self.side_s.substance[j])), _LEAST_SUBSTANCE)
-        row, column = self.plain[i].copy(), self.plain[:, j].copy()
-        row[j] = column[i] = 0.0
-        rival = float(max(row.max(initial=0.0), column.max(initial=0.0)))
-        return float(self.plain[i, j]) / substance, rival / substance
-
-    def moved(self) -> list[tuple[int, int]]:
-        """Leftovers paired across the order, where the evidence is strong."""
-        used_t = {i for i, _ in self.pairs} | {i for i, _, _ in self.stage_only} | self.held.used_t
-        used_s = {j for _, j in self.pairs} | {j for _, j, _ in self.stage_only} | self.held.used_s
-        free_t = [i for i in range(self.matrix.shape[0]) if i not in used_t]
-        free_s = [j for j in range(self.matrix.shape[1]) if j not in used_s]
-        if not free_t or not free_s:
-            return []
-        piece = self.matrix[np.ix_(free_t, free_s)]
-        substance = np.minimum(self.side_t.substance[free_t][:, None], self.side_s.substance[free_s][None, :])
-        score = piece / np.maximum(substance, _LEAST_SUBSTANCE)
-        strong = (score > _MOVED_SCORE) & ((substance > 0.3) | (score > 0.8))
-        candidates = sorted((-float(score[a, b]), free_t[a], free_s[b]) for a, b in np.argwhere(strong).tolist())
-        chosen: list[tuple[int, int]] = []
-        for _, i, j in candidates:
-            if i not in used_t and j not in used_s:
-                used_t.add(i)
-                used_s.add(j)
-                chosen.append((i, j))
-        return chosen
 
 
 def search(
@@ -115,19 +89,113 @@ def search(
     codes: dict[object, int] = {}
     side_t = describe(teacher.tree, teacher.signatures, node_t, units_t, codes)
     side_s = describe(student.tree, student.signatures, node_s, units_s, codes)
-    anchors: list[tuple[int, int]] = []
-    if len(units_t) * len(units_s) > _MOST_CELLS:
-        anchors = unique_anchors(_subtrees(teacher, units_t), _subtrees(student, units_s))
+    found = Search(side_t, side_s, members_t, members_s)
+    if len(units_t) * len(units_s) > _MOST_CELLS and pins is None:
+        _in_pieces(teacher, student, found, top)
+        return found
     plain = scores(side_t, side_s, small_scope=not top)
     matrix = plain.copy()
     _add_weights(teacher, student, side_t, side_s, matrix)
-    held = pins.hold(node_t, node_s, units_t, units_s, matrix) if pins is not None else Held()
-    fixed, stage_only = anchor_stages(side_t, side_s, matrix)
-    fixed = _compatible(_compatible(held.fixed, fixed), anchors)
-    for i, j, _ in stage_only:
+    if pins is not None:
+        found.held = pins.hold(node_t, node_s, units_t, units_s, matrix)
+    fixed, found.stage_only = anchor_stages(side_t, side_s, matrix)
+    for i, j, _ in found.stage_only:
         matrix[i, :] = matrix[:, j] = 0.0
-    pairs = _between(matrix, fixed)
-    return Search(side_t, side_s, plain, matrix, members_t, members_s, held, pairs, stage_only)
+    found.pairs = _between(matrix, _compatible(found.held.fixed, fixed))
+    found.moved = _moved(found, matrix)
+    for i, j in [*found.pairs, *found.moved]:
+        found.fits[i, j] = _fit(side_t, side_s, plain, i, j)
+    found.total = float(sum(matrix[i, j] for i, j in found.pairs)) + STACK_SUBSTANCE * len(found.stage_only)
+    return found
+
+
+def _in_pieces(teacher: blocks.Side, student: blocks.Side, found: Search, top: bool) -> None:
+    """Pair very long sequences: unique equal subtrees cut them, and what is left between is paired piece by piece."""
+    side_t, side_s = found.side_t, found.side_s
+    stacks_t = [i for i, unit in enumerate(side_t.units) if unit.is_stack]
+    stacks_s = [j for j, unit in enumerate(side_s.units) if unit.is_stack]
+    fixed: list[tuple[int, int]] = []
+    if stacks_t and stacks_s:
+        picked_t, picked_s = side_t.pick(stacks_t), side_s.pick(stacks_s)
+        ends, stage_only = anchor_stages(picked_t, picked_s, scores(picked_t, picked_s, small_scope=not top))
+        fixed = [(stacks_t[i], stacks_s[j]) for i, j in ends]
+        found.stage_only = [(stacks_t[i], stacks_s[j], pairs) for i, j, pairs in stage_only]
+    for strength in ("named", "sized", "shape_free"):
+        fixed = _compatible(fixed, _anchors_between(teacher, student, found, fixed, strength))
+    last_i = last_j = -1
+    for i, j in [*fixed, (len(side_t.units), len(side_s.units))]:
+        for a, b, c, d in _cut(last_i + 1, i, last_j + 1, j):
+            piece = scores(side_t.part(a, b), side_s.part(c, d), small_scope=not top)
+            for k, m in monotone_pairs(piece):
+                found.pairs.append((a + k, c + m))
+                found.fits[a + k, c + m] = _fit(side_t.part(a, b), side_s.part(c, d), piece, k, m)
+                found.total += float(piece[k, m])
+        if i < len(side_t.units):
+            found.pairs.append((i, j))
+            found.fits[i, j] = (1.0, 0.0)
+            found.total += float(side_t.substance[i])
+        last_i, last_j = i, j
+
+
+def _anchors_between(
+    teacher: blocks.Side, student: blocks.Side, found: Search, fixed: list[tuple[int, int]], strength: str
+) -> list[tuple[int, int]]:
+    """Subtrees that are unique and equal within the gaps that `fixed` leaves."""
+    numbers_t = [getattr(teacher.signatures, strength)[unit.last] for unit in found.side_t.units]
+    numbers_s = [getattr(student.signatures, strength)[unit.last] for unit in found.side_s.units]
+    anchors: list[tuple[int, int]] = []
+    last_i = last_j = -1
+    for i, j in [*fixed, (len(numbers_t), len(numbers_s))]:
+        if (i - last_i) * (j - last_j) > _PIECE_CELLS:
+            inside = unique_anchors(numbers_t[last_i + 1 : i], numbers_s[last_j + 1 : j])
+            anchors += [
+                (last_i + 1 + a, last_j + 1 + b)
+                for a, b in inside
+                if found.side_t.units[last_i + 1 + a].is_stack == found.side_s.units[last_j + 1 + b].is_stack
+            ]
+        last_i, last_j = i, j
+    return anchors
+
+
+def _cut(a: int, b: int, c: int, d: int) -> list[tuple[int, int, int, int]]:
+    """A gap in proportional pieces that are small enough to be solved exactly."""
+    if a >= b or c >= d:
+        return []
+    pieces = min(b - a, d - c, -(-((b - a) * (d - c)) // _PIECE_CELLS))
+    cut_t = np.linspace(a, b, pieces + 1).astype(int).tolist()
+    cut_s = np.linspace(c, d, pieces + 1).astype(int).tolist()
+    return [(cut_t[k], cut_t[k + 1], cut_s[k], cut_s[k + 1]) for k in range(pieces)]
+
+
+def _fit(side_t: Side, side_s: Side, plain: Array, i: int, j: int) -> tuple[float, float]:
+    """Score of a pair of units per substance, and the best score that either had elsewhere."""
+    substance = max(min(float(side_t.substance[i]), float(side_s.substance[j])), _LEAST_SUBSTANCE)
+    row, column = plain[i].copy(), plain[:, j].copy()
+    row[j] = column[i] = 0.0
+    rival = float(max(row.max(initial=0.0), column.max(initial=0.0)))
+    return float(plain[i, j]) / substance, rival / substance
+
+
+def _moved(found: Search, matrix: Array) -> list[tuple[int, int]]:
+    """Leftovers paired across the order, where the evidence is strong."""
+    side_t, side_s = found.side_t, found.side_s
+    used_t = {i for i, _ in found.pairs} | {i for i, _, _ in found.stage_only} | found.held.used_t
+    used_s = {j for _, j in found.pairs} | {j for _, j, _ in found.stage_only} | found.held.used_s
+    free_t = [i for i in range(matrix.shape[0]) if i not in used_t]
+    free_s = [j for j in range(matrix.shape[1]) if j not in used_s]
+    if not free_t or not free_s:
+        return []
+    substance = np.minimum(side_t.substance[free_t][:, None], side_s.substance[free_s][None, :])
+    score = matrix[np.ix_(free_t, free_s)] / np.maximum(substance, _LEAST_SUBSTANCE)
+    strong = (score > _MOVED_SCORE) & ((substance > 0.3) | (score > 0.8))
+    candidates = sorted((-float(score[a, b]), free_t[a], free_s[b]) for a, b in np.argwhere(strong).tolist())
+    chosen: list[tuple[int, int]] = []
+    for _, i, j in candidates:
+        if i not in used_t and j not in used_s:
+            used_t.add(i)
+            used_s.add(j)
+            chosen.append((i, j))
+    return chosen
 
 
 def _units(
@@ -138,17 +206,13 @@ def _units(
     closed_s = set(pins.named_s) if pins is not None else set()
     units_t = teacher.folding.units(node_t, None, closed_t)
     units_s = student.folding.units(node_s, None, closed_s)
-    if not top:
+    if not top or len(units_t) * len(units_s) > _MOST_CELLS:
         return units_t, units_s
     bags_t, bags_s = teacher.folding.bags(units_t), student.folding.bags(units_s)
     return (
         teacher.folding.units(node_t, bags_s, closed_t, opened_t),
         student.folding.units(node_s, bags_t, closed_s, opened_s),
     )
-
-
-def _subtrees(side: blocks.Side, units: list[Unit]) -> list[int]:
-    return [side.signatures.named[unit.last] for unit in units]
 
 
 def _between(matrix: Array, fixed: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -166,8 +230,15 @@ def _between(matrix: Array, fixed: list[tuple[int, int]]) -> list[tuple[int, int
 
 
 def _compatible(sure: list[tuple[int, int]], proposed: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """`sure` and those of `proposed` that neither cross nor share a unit with them."""
-    return sorted([*sure, *(pair for pair in proposed if all((pair[0] - i) * (pair[1] - j) > 0 for i, j in sure))])
+    """`sure` and those of `proposed` that neither cross nor share a unit with them; both rise on both sides."""
+    kept = []
+    for i, j in proposed:
+        place = bisect_left(sure, (i, -1))
+        after = place == len(sure) or (sure[place][0] > i and sure[place][1] > j)
+        before = place == 0 or sure[place - 1][1] < j
+        if after and before:
+            kept.append((i, j))
+    return sorted([*sure, *kept])
 
 
 def _add_weights(teacher: blocks.Side, student: blocks.Side, side_t: Side, side_s: Side, matrix: Array) -> None:

@@ -23,14 +23,17 @@ def monotone_pairs(scores: Array) -> list[tuple[int, int]]:
         np.maximum.accumulate(np.maximum(above[1:], above[:-1] + positive[i]), out=best[i + 1, 1:])
         np.maximum(best[i + 1], above, out=best[i + 1])
     pairs: list[tuple[int, int]] = []
+    # Python lists are read several times faster than single numpy cells; large tables stay arrays to save memory.
+    small = rows * columns <= 250_000
+    table, gains = (best.tolist(), positive.tolist()) if small else (best, positive)
     i, j = rows, columns
     while i > 0 and j > 0:
-        gain = positive[i - 1, j - 1]
-        value = best[i, j]
-        if gain > 0 and value - 1e-9 <= best[i - 1, j - 1] + gain:
+        gain = gains[i - 1][j - 1]
+        value = table[i][j]
+        if gain > 0 and value - 1e-9 <= table[i - 1][j - 1] + gain:
             pairs.append((i - 1, j - 1))
             i, j = i - 1, j - 1
-        elif value <= best[i, j - 1] + 1e-9:
+        elif value <= table[i][j - 1] + 1e-9:
             j -= 1
         else:
             i -= 1

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
-from tb_plugin_structure.analysis.alignment.roles import is_opaque
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 
@@ -81,13 +80,15 @@ def sign(tree: Tree, intern: Interner) -> Signatures:
                 *((named[child], _label(tree.segment[child])) for child in children),
             )
         )
-        if tree.parent[node] >= 0:
-            bag[tree.parent[node]] += bag[node]
+    # A subtree is a range of nodes, so its bag is a difference of running sums.
+    running = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(bag, axis=0)])
+    bag = np.round(running[np.arange(count) + np.array(tree.size, np.int64)] - running[:count], 6)
     return Signatures(named, sized, shape_free, kinds, bag)
 
 
 def _label(segment: str) -> str:
-    return "" if is_opaque(segment) and segment.isdigit() else segment
+    """A segment as part of a signature: positions in a list do not count, so that equal blocks are equal."""
+    return "" if segment.isdigit() else segment
 
 
 def cosine(first: Array, second: Array) -> float:

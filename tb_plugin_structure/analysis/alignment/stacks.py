@@ -166,7 +166,7 @@ class Folding:
     def _mark_stages(self, stems: Container[str]) -> None:
         """Treat numbered composites as stages; what one model has three of, the other may have fewer of."""
         self.stages = {
-            node
+            self.tree.chain(node)[-1]
             for parent in range(len(self.tree))
             for node in self._numbered(parent, 1)
             if stem(self.tree.segment[node]) in stems

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from math import prod
 
 import numpy as np
 
-from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, leaf_kind
+from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, class_kind, leaf_kind
 from tb_plugin_structure.analysis.alignment.roles import role_words
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.records.table import Array
@@ -115,16 +116,22 @@ class Tree:
         return frozenset(words)
 
     @cached_property
-    def attributes(self) -> dict[int, dict[str, str]]:
-        """Constructor-like attributes by module row; filled when asked for."""
-        return {}
+    def attributes(self) -> list[dict[str, str]]:
+        """Constructor-like attributes by module row; alike modules share one dictionary."""
+        modules = self.structure.modules
+        known: dict[tuple[int, ...], dict[str, str]] = {}
+        found = []
+        columns = zip(modules.column_lists("attribute_names"), modules.column_lists("attribute_values"), strict=True)
+        for row, (names, values) in enumerate(columns):
+            key = (*names, *values)
+            attributes = known.get(key)
+            if attributes is None:
+                attributes = known[key] = self.structure.attributes(row)
+            found.append(attributes)
+        return found
 
     def attribute(self, node: int, name: str) -> str | None:
-        module = self.module[node]
-        found = self.attributes.get(module)
-        if found is None:
-            found = self.attributes[module] = self.structure.attributes(module)
-        return found.get(name)
+        return self.attributes[self.module[node]].get(name)
 
     @cached_property
     def own_parameters(self) -> list[list[int]]:
@@ -146,17 +153,18 @@ class Tree:
     def weight_shape(self, node: int) -> tuple[int, ...]:
         """Shape of the largest own parameter; () when it has none."""
         shapes = [self.parameter_shapes[row] for row in self.own_parameters[self.module[node]]]
-        return max(shapes, key=lambda shape: (len(shape), int(np.prod(shape, dtype=np.int64))), default=())
+        return max(shapes, key=lambda shape: (len(shape), prod(shape)), default=())
 
     @cached_property
     def mass(self) -> Array:
         """Summed substance of the leaves at or below each node."""
-        mass = np.zeros(len(self))
-        for node in range(len(self) - 1, -1, -1):
-            if not self.children[node] or self.kind[node] != "block":
-                mass[node] += SUBSTANCE[self.kind[node]]
-            if self.parent[node] >= 0:
-                mass[self.parent[node]] += mass[node]
+        own = [
+            SUBSTANCE[kind] if not below or kind != "block" else 0.0
+            for kind, below in zip(self.kind, self.children, strict=True)
+        ]
+        running = np.concatenate([[0.0], np.cumsum(own)])
+        places = np.arange(len(self))
+        mass: Array = np.round(running[places + np.array(self.size, np.int64)] - running[places], 6)
         return mass
 
 
@@ -243,7 +251,12 @@ def _describe_nodes(tree: Tree) -> None:
     structure = tree.structure
     calls = structure.module_calls
     class_modules = structure.modules.column_texts("class_module")
-    tensor_shapes = structure.tensors.column_lists("shape")
+    # Only the tensors that calls take and return are looked at: records hold many more.
+    sizes, places = structure.tensors["shape"].tolist(), structure.tensors.offsets("shape").tolist()
+
+    def shape_of(tensor: int) -> tuple[int, ...]:
+        return tuple(sizes[places[tensor] : places[tensor + 1]])
+
     is_buffer = structure.parameters["is_buffer"].tolist()
     begins, ends = calls["operator_begin"].tolist(), calls["operator_end"].tolist()
     for node in range(len(tree) - 1, -1, -1):
@@ -253,13 +266,11 @@ def _describe_nodes(tree: Tree) -> None:
             tree.entry[node] = tree.entry[tree.children[node][0]]
             continue
         if not tree.children[node]:
-            operators: list[str] = []
-            if ends[call] - begins[call] <= _MOST_OPERATORS_FOR_KIND:
-                operators = [structure.operators.text("name", row) for row in range(begins[call], ends[call])]
+            low, high = begins[call], ends[call]
             tree.kind[node] = leaf_kind(
                 tree.class_name[node],
                 class_modules[module],
-                operators,
+                partial(_operator_names, structure, low, high),
                 [len(tree.parameter_shapes[row]) for row in tree.own_parameters[module] if not is_buffer[row]],
                 bool(structure.module_children[module]),
             )
@@ -267,9 +278,16 @@ def _describe_nodes(tree: Tree) -> None:
             tree.kind[node] = _own_kind(tree, node, any(not is_buffer[row] for row in tree.own_parameters[module]))
         outputs, inputs = tree.output_tensors[call], tree.input_tensors[call]
         if outputs:
-            tree.extent[node] = _extent(tuple(tensor_shapes[outputs[0]]), tree.kind[node], tree.class_name[node])
+            tree.extent[node] = _extent(shape_of(outputs[0]), tree.kind[node], tree.class_name[node])
         if inputs:
-            tree.entry[node] = _extent(tuple(tensor_shapes[inputs[0]]), tree.kind[node], tree.class_name[node])
+            tree.entry[node] = _extent(shape_of(inputs[0]), tree.kind[node], tree.class_name[node])
+
+
+def _operator_names(structure: Structure, begin: int, end: int) -> list[str]:
+    """Names of a call's operators; none of a call with many, which is more than one layer."""
+    if end - begin > _MOST_OPERATORS_FOR_KIND:
+        return []
+    return [structure.operators.text("name", row) for row in range(begin, end)]
 
 
 def _own_kind(tree: Tree, node: int, has_parameters: bool) -> str:
@@ -278,7 +296,7 @@ def _own_kind(tree: Tree, node: int, has_parameters: bool) -> str:
     name = tree.class_name[node]
     if not has_parameters and not name.startswith("Parametrized"):
         return "block"
-    kind = leaf_kind(name)
+    kind = class_kind(name)
     if kind not in ("linear", "convolution", "transposed_convolution", "norm"):
         return "block"
     inside = range(node + 1, node + tree.size[node])
