@@ -12,7 +12,7 @@ PORT ?= 6006
 # Several test processes on few cores: one thread each is faster than many that wait for each other.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help test test-python test-frontend lint format demo proto screenshots docs lock chromium clean
+.PHONY: help test test-python test-frontend stress matrix lint format demo proto screenshots docs lock chromium clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -75,6 +75,12 @@ test-frontend: $(NODE_MODULES) ## the frontend's unit tests
 
 test-python: frontend $(NODE_MODULES) $(PROTOC) chromium ## Python's unit tests, then real TensorBoards in Chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+stress: $(VENV)/.installed ## fuzzed records, killed trainings, many viewers (long; figures are printed)
+	$(BIN)/python -m pytest -q -s tests/stress/stress_*.py
+
+matrix: $(VENV)/.installed ## every supported TensorBoard, Python and protobuf; writes docs/compatibility.md
+	$(BIN)/python -m tests.matrix
 
 # ---- what one looks at
 
