@@ -178,7 +178,9 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
                 template.append(marks[position] if position < 256 else {"t": position})
                 inputs.append(value)
             elif type(value) is list or type(value) is tuple:
-                template.append(outlined(value, inputs))
+                # Sizes and the like, most of the time.
+                plain = not value or type(value[0]) is int
+                template.append(value if plain else outlined(value, inputs))
             else:
                 template.append(value)
         named = {key: outlined(value, inputs) for key, value in kwargs.items()} if kwargs else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 Shape = Sequence[int]
@@ -81,6 +82,7 @@ def has_formula(packet: str) -> bool:
     return packet in _FORMULAS
 
 
+@cache
 def may_multiply(packet: str) -> bool:
     """Whether a kernel without a formula could hold matrix products or convolutions."""
     namespace, _, name = packet.partition("::")

@@ -116,11 +116,17 @@ def attributes_of(module: nn.Module) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name, value in vars(module).items():
-        if name.startswith("_") or name == "training" or len(found) >= MAXIMUM_ATTRIBUTES:
+        if name[0] == "_" or name == "training":
             continue
-        text = _plain_text(value)
-        if text is not None:
-            found[name] = text[:MAXIMUM_ATTRIBUTE_TEXT]
+        kind = type(value)
+        if kind is int or kind is bool or kind is float:
+            found[name] = str(value)
+        else:
+            text = _plain_text(value)
+            if text is not None:
+                found[name] = text[:MAXIMUM_ATTRIBUTE_TEXT]
+        if len(found) >= MAXIMUM_ATTRIBUTES:
+            break
     if isinstance(module, nn.MultiheadAttention):
         found.setdefault("batch_first", str(module.batch_first))
     return found

@@ -12,7 +12,7 @@ from torch import Tensor
 MAXIMUM_DEPTH = 6
 """Deeper nests are not looked into; caches of decoders need four levels."""
 
-_PLAIN = (str, bytes, int, float, bool, complex, type(None), torch.dtype, torch.device, torch.Size)
+_PLAIN = frozenset({str, bytes, int, float, bool, complex, type(None), torch.dtype, torch.device, torch.Size})
 
 
 def named_tensors(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
@@ -25,7 +25,7 @@ def named_tensors(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
     """
     if isinstance(value, Tensor):
         return [(name, value)]
-    if isinstance(value, _PLAIN):
+    if type(value) in _PLAIN:
         return []
     found: list[tuple[str, Tensor]] = []
     _collect(value, name, found, 0, set())
@@ -38,12 +38,12 @@ def named_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tu
     for position, value in enumerate(args):
         if isinstance(value, Tensor):
             found.append((str(position), value))
-        elif not isinstance(value, _PLAIN):
+        elif type(value) not in _PLAIN:
             _collect(value, str(position), found, 0, set())
     for key, value in kwargs.items():
         if isinstance(value, Tensor):
             found.append((key, value))
-        elif not isinstance(value, _PLAIN):
+        elif type(value) not in _PLAIN:
             _collect(value, key, found, 0, set())
     return found
 
@@ -56,7 +56,7 @@ def _collect(value: Any, name: str, found: list[tuple[str, Tensor]], depth: int,
         path = f"{name}.{key}" if name else key
         if isinstance(child, Tensor):
             found.append((path, child))
-        elif not isinstance(child, _PLAIN):
+        elif type(child) not in _PLAIN:
             _collect(child, path, found, depth + 1, entered)
     entered.discard(id(value))
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 SKETCH_LENGTH = 64
 _GOLDEN = 0.6180339887498949
 
 
 @lru_cache(maxsize=4096)
-def _positions(elements: int) -> Tensor:
+def _positions(elements: int) -> npt.NDArray[np.int64]:
     """Positions in the flattened tensor, from the golden ratio sequence: spread out, and the same for equal shapes."""
     if elements <= SKETCH_LENGTH:
-        return torch.arange(elements)
-    return torch.tensor(sorted({int(((i + 0.5) * _GOLDEN % 1.0) * elements) for i in range(SKETCH_LENGTH)}))
+        return np.arange(elements)
+    return np.array(sorted({int(((i + 0.5) * _GOLDEN % 1.0) * elements) for i in range(SKETCH_LENGTH)}), np.int64)
 
 
 def sketch(tensor: Tensor) -> list[float]:
@@ -25,18 +28,21 @@ def sketch(tensor: Tensor) -> list[float]:
     Empty for what has no values to compare: meta and fake tensors, integer and boolean tensors, constants (all ones,
     all zeros), and tensors whose storage cannot be read.
     """
-    if tensor.is_meta or type(tensor).__name__ == "FakeTensor" or not tensor.is_floating_point():
+    dtype = tensor.dtype
+    if tensor.is_meta or not dtype.is_floating_point or type(tensor) is FakeTensor:
         return []
     try:
         elements = tensor.numel()
         if elements < 2:
             return []
         flat = tensor.detach()
-        flat = flat.view(-1) if flat.is_contiguous() else flat.reshape(-1)
         positions = _positions(elements)
-        if flat.device.type != "cpu":
-            positions = positions.to(flat.device)
-        values: list[float] = flat.index_select(0, positions).float().tolist()
+        if flat.device.type == "cpu" and dtype is torch.float32 and flat.is_contiguous():
+            values: list[float] = flat.numpy().reshape(-1)[positions].tolist()
+        else:
+            chosen = torch.from_numpy(positions).to(flat.device)
+            values = flat.reshape(-1).index_select(0, chosen).float().tolist()
     except (RuntimeError, NotImplementedError, TypeError):
         return []
-    return values if any(value != values[0] for value in values) else []
+    first = values[0]
+    return [] if values.count(first) == len(values) else values

@@ -40,6 +40,7 @@ class Structure:
         self.kernels = tables["kernels"]
         self.tensors = tables["tensors"]
         self._stored = list(stored) if stored is not None else None
+        self._parts: list[tuple[str, Any, columns_pb2.PartFormat]] = []
 
     # ---- encode, decode
 
@@ -63,11 +64,22 @@ class Structure:
         tables = {name: Table.from_proto(table, reader) for name, table in encoded.items()}
         structure = cls(header, tables, config)
         header.structure_hash = structure._hash()
+        structure._parts = [("strings", strings, columns_pb2.PART_FORMAT_STRINGS)]
+        structure._parts += [(name, table, columns_pb2.PART_FORMAT_TABLE) for name, table in encoded.items()]
+        return structure
+
+    def encode(self) -> list[bytes]:
+        """The blobs of the event: header, then compressed parts. Compressed when first asked for."""
+        if self._stored is None:
+            self._stored = self._encoded()
+        return self._stored
+
+    def _encoded(self) -> list[bytes]:
+        header, config = self.header, self.config
         del header.parts[:]
         stored: list[bytes] = [b""]
-        blobs.add_part(header.parts, stored, "strings", strings.SerializeToString(), columns_pb2.PART_FORMAT_STRINGS)
-        for name, table in encoded.items():
-            blobs.add_part(header.parts, stored, name, table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
+        for name, message, kind in self._parts:
+            blobs.add_part(header.parts, stored, name, message.SerializeToString(), kind)
         if config is not None:
             text = json.dumps(config, sort_keys=True, default=str, ensure_ascii=False).encode("utf-8", "replace")
             if len(text) <= blobs.MAXIMUM_JSON_BYTES:
@@ -75,13 +87,7 @@ class Structure:
             else:
                 header.notes.append(f"The configuration of {len(text):,} bytes is too large and was left out.")
         blobs.seal(header, stored)
-        structure._stored = stored
-        return structure
-
-    def encode(self) -> list[bytes]:
-        """The blobs of the event: header, then compressed parts."""
-        assert self._stored is not None, "a Structure is made by build() or decode()"
-        return self._stored
+        return stored
 
     @classmethod
     def decode(cls, stored: Sequence[bytes]) -> Structure:
