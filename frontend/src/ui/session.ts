@@ -89,6 +89,10 @@ export class Session {
         : "";
     });
     this.host.onReload(() => void this.reload());
+    effect(() => {
+      // Keys that changed the tab go on working in it; a click on TensorBoard's own tabs leaves the focus there.
+      if (this.host.visible.value && takeFocus(plugin)) window.focus();
+    });
     void this.reload();
   }
 
@@ -130,11 +134,26 @@ export class Session {
     if (tab === this.tab) return;
     const { t, s, policy, policies, pins, at } = this.url.values();
     const values: Record<string, string> = {};
-    // Attention records have tags of their own.
+    // Attention records have tags of their own: the same models are looked up among them.
     const shared =
-      tab === "attention" || this.tab === "attention" ? { at } : { t, s, policy, policies, pins, at };
+      tab === "attention" || this.tab === "attention"
+        ? { t: this.counterpart(this.teacher.value, tab), s: this.counterpart(this.student.value, tab), at }
+        : { t, s, policy, policies, pins, at };
     for (const [key, value] of Object.entries(shared)) if (value) values[key] = value;
+    rememberFocus(TABS[tab].plugin);
     this.host.location.goTo(TABS[tab].plugin, values);
+  }
+
+  /** The record of the same run and model that another tab shows; "" when it has none. */
+  private counterpart(side: Side | null, tab: TabName): string {
+    const records = this.records.value;
+    if (!records || !side) return "";
+    const candidates = tab === "attention" ? attentionChoices(records) : structureChoices(records);
+    const same = candidates.filter(
+      ({ run, model }) => run === side.choice.run && model === side.choice.model,
+    );
+    const best = same.find(({ variant }) => !variant) ?? same[0];
+    return best ? sideText(best, null) : "";
   }
 
   private side(text: string, fallback: Choice | null): Side | null {
@@ -143,6 +162,27 @@ export class Session {
 
   private parse(text: string): Side | null {
     return parseSide(text, this.choices.value);
+  }
+}
+
+const FOCUS_KEY = "tb_plugin_structure.focus";
+
+function rememberFocus(plugin: string): void {
+  try {
+    sessionStorage.setItem(FOCUS_KEY, plugin);
+  } catch {
+    // Storage may be forbidden; then the focus stays where it is.
+  }
+}
+
+/** Whether the focus was meant for this tab; once. */
+function takeFocus(plugin: string): boolean {
+  try {
+    if (sessionStorage.getItem(FOCUS_KEY) !== plugin) return false;
+    sessionStorage.removeItem(FOCUS_KEY);
+    return true;
+  } catch {
+    return false;
   }
 }
 

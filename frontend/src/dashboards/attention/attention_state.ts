@@ -147,6 +147,8 @@ export class AttentionState {
       const teacher = this.chosen.teacher.value;
       const student = this.chosen.student.value;
       if (teacher !== null && student !== null) this.setPair(teacher.layer, student.layer);
+      const path = this.overview(side)?.layers[choice.layer]?.modulePath ?? "";
+      this.session.at.value = `${side === "teacher" ? "T" : "S"}:${path}`;
     });
   }
 
@@ -260,6 +262,8 @@ export class AttentionState {
       const match = teacher === null ? null : this.matchOf("teacher", teacher);
       if (match !== null) return match;
     }
+    const place = this.layerAtPlace(side, overview);
+    if (place !== null) return { layer: place, head: 0 };
     const first = overview.layers.findIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
     const last = overview.layers.findLastIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
     // Without a choice: the head of the teacher that the student is closest to, else one of the last layer.
@@ -270,6 +274,18 @@ export class AttentionState {
         : [...(this.compared(...paired)?.heads ?? [])].sort((a, b) => a[2] - b[2])[0];
     if (paired !== undefined && best !== undefined) return { layer: paired[0], head: best[0] };
     return first < 0 ? null : { layer: side === "teacher" ? last : first, head: 0 };
+  }
+
+  /** The layer at or below the place that another tab came from. */
+  private layerAtPlace(side: SideName, overview: AttentionOverview): number | null {
+    const place = this.session.at.value;
+    if (!place.startsWith(side === "teacher" ? "T:" : "S:") || place.length === 2) return null;
+    const path = place.slice(2);
+    const layer = overview.layers.findIndex(
+      ({ modulePath, notCaptured }) =>
+        notCaptured === "" && (modulePath === path || modulePath.startsWith(`${path}.`)),
+    );
+    return layer < 0 ? null : layer;
   }
 
   private layerPair(): [number, number] | null {
