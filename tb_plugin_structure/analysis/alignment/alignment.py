@@ -275,7 +275,7 @@ class Alignment:
         found: dict[str, list[str]] = {}
         ranked = sorted(
             (row for row in self.rows if row.teacher >= 0 and row.student >= 0),
-            key=lambda row: (row.student, -row.confidence, row.teacher),
+            key=lambda row: (row.student, self._is_mixed(row), -row.confidence, row.teacher),
         )
         for row in ranked:
             path = self.teacher.call_path(row.teacher)
@@ -283,6 +283,10 @@ class Alignment:
             if path not in listed:
                 listed.append(path)
         return found
+
+    def _is_mixed(self, row: Row) -> bool:
+        """Whether a row pairs a leaf with a composite that stands for it."""
+        return bool(self.teacher.call_children[row.teacher]) != bool(self.student.call_children[row.student])
 
     def summary(self) -> str:
         """One sentence a person could say aloud; ratios are student / teacher."""

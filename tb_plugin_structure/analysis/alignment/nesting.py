@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, class_kind
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome
-from tb_plugin_structure.analysis.alignment.roles import name_similarity
+from tb_plugin_structure.analysis.alignment.roles import is_opaque, name_similarity
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 
@@ -60,10 +60,10 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
                 else (teacher, node_t, partner_s[node_s])
             )
             alike = teacher.extent[node_t].positions == student.extent[node_s].positions
+            share = overlap if alike else 0.0
+            same_name = _same_name(teacher.segment[node_t], student.segment[node_s])
             if not any(
-                _stands_for(tree, outer, leaf, overlap if alike else 0.0)
-                for leaf in inner
-                if tree.contains(outer, leaf)
+                _stands_for(tree, outer, leaf, share, same_name) for leaf in inner if tree.contains(outer, leaf)
             ):
                 continue
         elif overlap < LEAST_OVERLAP:
@@ -86,12 +86,22 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
     return links
 
 
-def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float) -> bool:
-    """Whether a composite is one of its leaves with something around it: it returns the leaf's tensor, or it is of the
-    leaf's kind by its class (an adapted, quantised or parametrised layer around its base)."""
+def _same_name(first: str, second: str) -> bool:
+    return first == second and not is_opaque(first)
+
+
+def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float, same_name: bool) -> bool:
+    """Whether a composite is one of its leaves with something around it.
+
+    It is when it returns the leaf's tensor, when its class states the leaf's kind (an adapted, quantised or
+    parametrised layer around its base), or when it has the name of the layer that its leaf is paired with, and takes
+    and returns what the leaf does.
+    """
     if tree.call[outer] < 0:
         return False
     if class_kind(tree.class_name[outer]) == tree.kind[leaf]:
+        return True
+    if same_name and tree.entry[outer] == tree.entry[leaf] and tree.extent[outer] == tree.extent[leaf]:
         return True
     return overlap >= _LEAST_SHARE and tree.returns_same(outer, leaf)
 

@@ -23,7 +23,7 @@ from tests.unit.alignment.networks import (
     residual_network,
 )
 
-_QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+_QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
