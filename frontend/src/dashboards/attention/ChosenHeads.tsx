@@ -1,6 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { SEQUENTIAL } from "../../heatmap/color_maps";
 import { extent } from "../../heatmap/overview_plane";
+import type { Matrix } from "../../heatmap/rasterize";
 import { ValueScale } from "../../heatmap/value_scale";
 import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { MatrixThumb } from "./MatrixThumb";
@@ -8,8 +9,8 @@ import { STATISTICS, statisticText } from "./statistics";
 
 /** The chosen head of each model, large enough to read, with its statistics. */
 export function ChosenHeads({ state }: { state: AttentionState }) {
-  const maps = SIDES.map((name) => state.data[name].matrix.value?.matrix);
-  const maximum = Math.max(0, ...maps.map((matrix) => (matrix === undefined ? 0 : extent(matrix))));
+  const [teacher, student] = SIDES.map((name) => state.data[name].matrix.value?.matrix);
+  const maximum = useMemo(() => Math.max(largestOf(teacher), largestOf(student)), [teacher, student]);
   const kind = state.scale.value;
   const color = useMemo(() => {
     const scale = new ValueScale(kind, maximum);
@@ -71,6 +72,10 @@ export function ChosenHeads({ state }: { state: AttentionState }) {
       </table>
     </section>
   );
+}
+
+function largestOf(matrix: Matrix | undefined): number {
+  return matrix === undefined ? 0 : extent(matrix);
 }
 
 function ChosenMap({

@@ -18,7 +18,7 @@ import { ViewOptions } from "./ViewOptions";
 export function HeadView({ state }: { state: AttentionState }) {
   const heads = useShownHeads(state);
   const kind = state.scale.value;
-  const maximum = heads.reduce((most, { matrix }) => Math.max(most, extent(matrix)), 0);
+  const maximum = heads.reduce((most, head) => Math.max(most, head.maximum), 0);
   const scale = useMemo(() => new ValueScale(kind, maximum), [kind, maximum]);
   const canHide = heads.some(
     ({ overview, choice, head }) =>
@@ -153,10 +153,11 @@ function DifferenceColumn({ state, heads }: { state: AttentionState; heads: read
         : null,
     [teacher, student],
   );
+  const largest = useMemo(() => (change === null ? 0 : extent(change)), [change]);
   const selectedRow = teacher === undefined ? -1 : queryCell(state.query.value, teacher);
   const picture = useMemo<MatrixPicture | null>(() => {
     if (change === null || teacher === undefined) return null;
-    const scale = new SignedScale(kind, extent(change));
+    const scale = new SignedScale(kind, largest);
     return {
       matrix: change,
       colorIndex: (value) => scale.index(value),
@@ -167,7 +168,7 @@ function DifferenceColumn({ state, heads }: { state: AttentionState; heads: read
       columnTitle: "keys",
       selectedRow,
     };
-  }, [change, teacher, kind, selectedRow]);
+  }, [change, largest, teacher, kind, selectedRow]);
   if (teacher === undefined || student === undefined) return null;
   if (change === null || picture === null) {
     return (
@@ -184,7 +185,7 @@ function DifferenceColumn({ state, heads }: { state: AttentionState; heads: read
   return (
     <div class="head-column">
       <div class="head-picker">
-        <Legend colors={SIGNED} kind={kind} maximum={extent(change)} isSigned label="student − teacher" />
+        <Legend colors={SIGNED} kind={kind} maximum={largest} isSigned label="student − teacher" />
       </div>
       <MatrixView
         label="student minus teacher"

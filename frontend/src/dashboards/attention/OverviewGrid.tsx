@@ -103,7 +103,11 @@ interface OverviewSideProps {
 }
 
 function OverviewSide({ state, name, overview, layout, thumbnails }: OverviewSideProps) {
-  const rowLabels = useMemo(() => overview.layers.map((_, layer) => String(layer)), [overview]);
+  const rowLabels = useMemo(
+    () => overview.layers.map(({ relation }, layer) => (relation === "cross" ? `${layer} ×` : String(layer))),
+    [overview],
+  );
+  const hasCross = overview.layers.some(({ relation }) => relation === "cross");
   const chosen = state.chosen[name].value;
   const describe = ({ row, column }: SheetCell) => describeHead(overview, row, column);
   const select = (cell: SheetCell, alone: boolean) =>
@@ -115,7 +119,7 @@ function OverviewSide({ state, name, overview, layout, thumbnails }: OverviewSid
           {name === "teacher" ? "T" : "S"}
         </span>{" "}
         {overview.header.model}
-        <span class="soft"> layers ↓ heads →</span>
+        <span class="soft"> layers ↓ heads →{hasCross && " · × cross-attention"}</span>
       </h3>
       <Sheet
         label={`Heads of the ${name}`}

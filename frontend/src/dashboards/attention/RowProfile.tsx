@@ -22,7 +22,8 @@ export function RowProfile({ state, heads }: { state: AttentionState; heads: rea
   return (
     <section class="row-profile" aria-label="Where the chosen query looks">
       <h3>
-        Query {query} “{first.queryLabels[cell]}”{" "}
+        Query {query}
+        {first.head.isFull && ` “${first.queryLabels[cell]}”`}{" "}
         <span class="soft">
           {first.head.isFull ? "" : "(the block of queries that holds it) "}
           looks at

@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { extent } from "../../heatmap/overview_plane";
 import type { Matrix } from "../../heatmap/rasterize";
 import type { AttentionOverview } from "../../wire/attention";
 import type { AttentionState, SideName } from "./attention_state";
@@ -14,6 +15,8 @@ export interface ShownHead {
   readonly head: HeadMatrix;
   /** With special tokens left out when they are hidden. */
   readonly matrix: Matrix;
+  /** The largest value shown. */
+  readonly maximum: number;
   /** Share of the probability that is hidden; 0 when nothing is. */
   readonly hiddenMass: number;
   readonly queryLabels: readonly string[];
@@ -46,12 +49,14 @@ export function useShownHeads(state: AttentionState): ShownHead[] {
       const keyAxis = overview.keyAxis(choice.layer);
       const hidden = hide && head.isFull ? specialPositions(keyAxis) : [];
       const { rows, columns } = head.matrix;
+      const matrix = hidden.length === 0 ? head.matrix : withoutColumns(head.matrix, hidden);
       shown.push({
         name,
         overview,
         choice,
         head,
-        matrix: hidden.length === 0 ? head.matrix : withoutColumns(head.matrix, hidden),
+        matrix,
+        maximum: extent(matrix),
         hiddenMass: hidden.length === 0 ? 0 : massOn(head.matrix, hidden),
         queryLabels: cellLabels(axisLabels(overview.queryAxis(choice.layer), head.queries), rows),
         keyLabels: cellLabels(axisLabels(keyAxis, head.keys), columns),
