@@ -51,17 +51,15 @@ class Assembly:
             model_of_call[kernel[1]] if kernel[1] >= 0 else NOBODY if starts_backward[kernel[2]] else OUTSIDE
             for kernel in observer.kernels
         ]
-        self.shapes: list[tuple[int, ...]] = [
-            tuple(meta[0]) if not meta[0] or type(meta[0][0]) is int else tuple(map(size_of, meta[0]))
-            for meta in self.values.metas
-        ]
-        self.shapes = [
-            shape if all(type(size) is int for size in shape) else tuple(map(size_of, shape)) for shape in self.shapes
-        ]
-        self.bytes = [
-            0 if min(shape, default=0) < 0 else math.prod(shape) * meta[2].itemsize
-            for shape, meta in zip(self.shapes, self.values.metas, strict=True)
-        ]
+        metas = self.values.metas
+        self.shapes: list[tuple[int, ...]] = [meta[0] for meta in metas]
+        for row in self.values.symbolic:
+            self.shapes[row] = tuple(map(size_of, self.shapes[row]))
+        prod = math.prod
+        self.bytes = [prod(shape) * meta[2].itemsize for shape, meta in zip(self.shapes, metas, strict=True)]
+        for row in self.values.symbolic:
+            if min(self.shapes[row], default=0) < 0:
+                self.bytes[row] = 0  # unknown, not negative
         self.producers = np.array(self.values.producers, np.int64)
         # A storage is new where its number appears first; views and writes in place come later.
         storages = np.array(self.values.storages, np.int64)
@@ -263,7 +261,7 @@ class Assembly:
                 layouts[meta[4]] = str(meta[4]).removeprefix("torch.")
         return {
             "shape": _lists([self.shapes[row] for row in rows]),
-            "strides": _lists([[size_of(stride) for stride in meta[1]] for meta in metas]),
+            "strides": _lists([meta[1] for meta in metas]),
             "dtype": [dtype_name(meta[2]) for meta in metas],
             "device": [devices[meta[3]] for meta in metas],
             "layout": [layouts[meta[4]] for meta in metas],
@@ -273,7 +271,7 @@ class Assembly:
             "parameter": parameter,
             "name": names,
             "storage": [storages.setdefault(values.storages[row], len(storages)) for row in rows],
-            "storage_offset": [size_of(meta[5]) for meta in metas],
+            "storage_offset": [meta[5] for meta in metas],
             "bytes": [self.bytes[row] for row in rows],
         }
 

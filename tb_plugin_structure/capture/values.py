@@ -76,6 +76,8 @@ class Values:
         self.linked: dict[int, list[int]] = {}
         """Row of a value that no kernel made -> rows it was made from (shared memory, autograd)."""
         self.storage_count = 0
+        self.symbolic: list[int] = []
+        """Rows whose sizes may be symbols."""
         self.custom_nodes: dict[int, list[int]] = {}
         """Row that a custom ``autograd.Function`` returned -> numbers of the autograd nodes before it."""
         self._registered: dict[int, tuple[Tensor, Source]] = {}
@@ -106,6 +108,7 @@ class Values:
         layout = tensor.layout
         if layout is not _STRIDED:
             self.metas.append(unusual_meta(tensor))
+            self.symbolic.append(row)
             return row
         try:
             self.metas.append(
@@ -113,6 +116,7 @@ class Values:
             )
         except (RuntimeError, NotImplementedError):
             self.metas.append(unusual_meta(tensor))
+            self.symbolic.append(row)
             return row
         if self._have_addresses:
             try:

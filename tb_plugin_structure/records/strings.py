@@ -22,6 +22,15 @@ class StringPool:
         """The index of `string`, which is added when new."""
         return self._index.setdefault(string, len(self._index))
 
+    def intern_all(self, strings: Iterable[str]) -> list[int]:
+        """The indices of many strings, most of which occur several times."""
+        values = list(strings)
+        known = self._index
+        for string in dict.fromkeys(values):
+            if string not in known:
+                known[string] = len(known)
+        return list(map(known.__getitem__, values))
+
     def __len__(self) -> int:
         return len(self._index)
 
@@ -46,6 +55,11 @@ class Strings:
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
+
+    def texts(self, indices: list[int]) -> list[str]:
+        """Many strings at once."""
+        known = {index: self[index] for index in set(indices)}
+        return list(map(known.__getitem__, indices))
 
     def __getitem__(self, index: int) -> str:
         index = int(index)

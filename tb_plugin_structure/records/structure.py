@@ -138,8 +138,7 @@ class Structure:
             for column in text.get(name, ()):
                 digest.update("\0".join(table.column_texts(column)).encode("utf-8", "replace"))
             for column in texts.get(name, ()):
-                indices = table[column].tolist()
-                digest.update("\0".join(table._strings[index] for index in indices).encode("utf-8", "replace"))
+                digest.update("\0".join(table.column_texts(column)).encode("utf-8", "replace"))
                 digest.update(table.offsets(column).tobytes())
             for column in numbers.get(name, ()):
                 digest.update(table[column].tobytes())

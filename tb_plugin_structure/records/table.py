@@ -78,8 +78,7 @@ class Table:
 
     def column_texts(self, column: str) -> list[str]:
         """All strings of a plain string column."""
-        strings = self._strings
-        return [strings[index] for index in self[column].tolist()]
+        return self._strings.texts(self[column].tolist())
 
     def column_lists(self, column: str) -> list[list[Any]]:
         """All lists of a list column as Python lists (string columns: the indices)."""
@@ -171,8 +170,7 @@ def encode_table(
             flat = data
             length = len(data)
         if field.type == "string" and not isinstance(flat, np.ndarray):
-            intern = strings.intern
-            flat = [intern(value) for value in flat]
+            flat = strings.intern_all(flat)
         if rows is None:
             rows = length
         elif rows != length:
