@@ -266,7 +266,8 @@ class AttentionListener:
         if candidate.scored and self._is_channel_attention(model, path, made, candidate.width):
             made.relation = "channel"
         candidate.record = made
-        self._summarize_all(self._models[call.model], made, source)
+        blocks = probabilities.shape[-4] if probabilities.dim() > 4 and probabilities.shape[-3] == made.heads else 1
+        self._summarize_all(model, made, source, blocks)
 
     def _softmax_used(self, candidate: Candidate, call: Any) -> None:
         made = candidate.record
@@ -454,11 +455,14 @@ class AttentionListener:
         model.maps.append(made)
         return made
 
-    def _summarize_all(self, model: _Model, made: AttentionMap, source: Source) -> None:
-        """Every wanted example; in windowed attention the first window of each."""
+    def _summarize_all(self, model: _Model, made: AttentionMap, source: Source, blocks: int = 1) -> None:
+        """Every wanted example; of attention within windows or blocks, which lie in the batch, the first of each."""
         batch, windows = source.batch, 1
         images = model.axes.batch or batch
-        if made.window is not None and batch > images and batch % images == 0 and not self.options.keep_maps:
+        if blocks > 1 and not self.options.keep_maps:
+            windows, batch = blocks, batch // blocks
+            made.exactness += f"; block 1 of {blocks} (local attention)"
+        elif made.window is not None and batch > images and batch % images == 0 and not self.options.keep_maps:
             windows, batch = batch // images, images
             shift = model.facts.shift(made.module_path)
             made.exactness += f"; window 1 of {windows}, {made.window[0]} x {made.window[1]}"

@@ -14,6 +14,7 @@ _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "hea
 _KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "kv_heads")
 _ATTENTION = re.compile(r"attention|attn|(^|_)mha($|_)", re.IGNORECASE)
 _PART = re.compile(r"norm|dropout|drop_?path|linear$|^conv|conv\dd|identity|output|embed|rotary|scale$", re.IGNORECASE)
+_QUERY = re.compile(r"(^|_)(q|qkv|query|to_q|c_attn|in_proj)", re.IGNORECASE)
 _CROSS = re.compile(r"cross|encoder_?attn|encoder_?decoder|encdec|multihead_attn", re.IGNORECASE)
 _SELF = re.compile(r"self", re.IGNORECASE)
 
@@ -91,7 +92,11 @@ class ModuleFacts:
         name = type(module).__name__
         if _PART.search(name) or isinstance(module, (nn.ModuleList, nn.ModuleDict)):
             return False
-        return bool(_ATTENTION.search(name) or _ATTENTION.search(path.rpartition(".")[2]))
+        if _ATTENTION.search(name):
+            return True
+        # A projection may be called "attention" too: a name alone counts for modules that have heads, or queries.
+        named = _ATTENTION.search(path.rpartition(".")[2])
+        return bool(named) and (_stated(module, _HEADS) is not None or any(map(_QUERY.search, module._modules)))
 
     def relation(self, path: str, queries: int, keys: int) -> str:
         """ "self" or "cross", by what the module says, else by the two lengths."""

@@ -13,8 +13,14 @@ import torch
 
 from tb_plugin_structure.capture.attention.kernels import FusedArguments
 
-MASKED_BELOW = -5000.0
-"""Scores and additive masks at or below this hide a key: libraries use -inf, the smallest finite number or -10000."""
+MASK_BELOW = -5000.0
+"""An additive mask at or below this hides a key: libraries use -inf, the smallest finite number or -10000."""
+
+SCORE_BELOW = -6e4
+"""Half precision's smallest number is -65504."""
+
+NOTHING_BELOW = -1e30
+"""No score of real queries and keys is this low."""
 
 
 @dataclass
@@ -80,6 +86,8 @@ class QueryKeySource:
         if arguments.softcap:
             scores = torch.tanh(scores / arguments.softcap) * arguments.softcap
         visible = self._positions_visible(rows)
+        if visible is not None:
+            scores = scores.masked_fill(~visible, -math.inf)
         if arguments.alibi_slopes is not None:
             slopes = arguments.alibi_slopes.detach()
             slopes = (slopes[example] if slopes.dim() == 2 else slopes).float()[chosen]
@@ -90,17 +98,17 @@ class QueryKeySource:
             mask = self._mask_rows(example, chosen, rows)
             if mask.dtype == torch.bool:
                 allowed = mask
+                scores = scores.masked_fill(~mask, -math.inf)
             else:
                 scores = scores + mask.float()
-                allowed = ~(mask <= MASKED_BELOW)  # NaN is no mask
+                allowed = ~(mask <= MASK_BELOW)  # NaN is no mask
             visible = allowed if visible is None else visible & allowed
         if arguments.score_change is not None:
             scores = arguments.score_change(scores, example, heads, rows)
-            changed = ~(scores <= MASKED_BELOW)
+            changed = ~(scores <= NOTHING_BELOW)
             visible = changed if visible is None else visible & changed
         if visible is not None:
             visible = visible.expand(-1, len(rows), self.keys)
-            scores = scores.masked_fill(~visible, -math.inf)
         if arguments.sinks is not None:
             sinks = arguments.sinks.detach().float()[chosen][:, None, None].expand(*scores.shape[:2], 1)
             probabilities = torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
@@ -164,6 +172,10 @@ class MatrixSource:
         probabilities = self.matrix[example].index_select(0, chosen).index_select(1, rows).float()
         if self.scores is None:
             return Rows(probabilities)
-        visible = ~(self.scores[example].index_select(0, chosen).index_select(1, rows) <= MASKED_BELOW)
+        scores = self.scores[example].index_select(0, chosen).index_select(1, rows)
+        highest, lowest = scores.amax(-1, keepdim=True), scores.amin(-1, keepdim=True)
+        # Scores can be huge in earnest, but adding the smallest number of a dtype makes them all equal.
+        no_key = (highest <= NOTHING_BELOW) | ((highest <= SCORE_BELOW) & (highest == lowest))
         # transformers' eager code gives a fully masked row the uniform distribution: it says nothing.
-        return Rows(probabilities.masked_fill(~visible.any(-1, keepdim=True), 0.0), visible)
+        probabilities = probabilities.masked_fill(no_key, 0.0)
+        return Rows(probabilities, ~((scores <= MASK_BELOW) & (probabilities == 0)))

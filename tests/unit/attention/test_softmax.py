@@ -87,6 +87,25 @@ def test_masked_scores_are_told_from_small_probabilities() -> None:
     np.testing.assert_allclose(summary.statistics["top1_mass"], counted.max(-1).mean(-1), rtol=1e-5)
 
 
+def test_large_negative_scores_are_no_mask() -> None:
+    q, k, v = query_key_value()
+    far = -1e4 * torch.ones(1, 1, 9, 1) * torch.arange(1, 10)[:, None]
+
+    def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return (scores(q, k) + far).softmax(-1) @ v  # rows of scores from -10,000 to -90,000
+
+    (made,) = captured(Function(forward), q, k, v).maps
+    assert made.summaries[0].statistics["masked_rows"].tolist() == [0, 0, 0, 0]
+    np.testing.assert_allclose(made.probabilities.sum(-1), 1.0, atol=1e-6)
+
+
+def test_attention_within_blocks_of_a_sequence_is_labelled() -> None:
+    q, k, v = (torch.stack([tensor] * 3, 1).flatten(0, 1).unflatten(0, (2, 3)) for tensor in query_key_value())
+    (made,) = captured(Function(FORMS["matmul"]), q, k, v, options={"example": 1, "keep_maps": False}).maps
+    assert made.exactness.endswith("; block 1 of 3 (local attention)")
+    np.testing.assert_allclose(made.summaries[1].maximum, probabilities(q, k)[1, 0], atol=3e-7)
+
+
 def test_learned_sink_column_is_left_out_and_said() -> None:
     q, k, v = query_key_value()
     sink = nn.Parameter(torch.zeros(1, 4, 1, 1))
