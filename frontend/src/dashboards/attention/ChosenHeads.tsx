@@ -7,10 +7,14 @@ import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { MatrixThumb } from "./MatrixThumb";
 import { STATISTICS, statisticText } from "./statistics";
 
-/** The chosen head of each model, large enough to read, with its statistics. */
-export function ChosenHeads({ state }: { state: AttentionState }) {
+/**
+ * The chosen head of each model, large enough to read, with its statistics. `scaleMaximum` is the top of the colour
+ * scale of the maps beside it; null when those show something else.
+ */
+export function ChosenHeads({ state, scaleMaximum }: { state: AttentionState; scaleMaximum: number | null }) {
   const [teacher, student] = SIDES.map((name) => state.data[name].matrix.value?.matrix);
-  const maximum = useMemo(() => Math.max(largestOf(teacher), largestOf(student)), [teacher, student]);
+  const own = useMemo(() => Math.max(largestOf(teacher), largestOf(student)), [teacher, student]);
+  const maximum = scaleMaximum ?? own;
   const kind = state.scale.value;
   const color = useMemo(() => {
     const scale = new ValueScale(kind, maximum);

@@ -53,6 +53,8 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
     return lengths.map((layers) => new SheetLayout(layers, size, MARGIN));
   }, [shown, width]);
   const used = layouts.reduce((sum, layout) => sum + layout.width + GAP, 0);
+  const showsMaps = statistic === "" && plane === "maximum" && !colouring.isSigned;
+  const scaleMaximum = showsMaps ? colouring.maximum : null;
   const hasRoom = width - used >= CHOSEN_WIDTH;
   const label =
     statistic === "" ? (plane === "mass" ? "probability mass" : "probability") : statisticLabel(statistic);
@@ -79,9 +81,9 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
             thumbnails={colouring.thumbnails[index] ?? []}
           />
         ))}
-        {hasRoom && <ChosenHeads state={state} />}
+        {hasRoom && <ChosenHeads state={state} scaleMaximum={scaleMaximum} />}
       </div>
-      {!hasRoom && <ChosenHeads state={state} />}
+      {!hasRoom && <ChosenHeads state={state} scaleMaximum={scaleMaximum} />}
       <details class="as-table">
         <summary>As a table: every head with its statistics</summary>
         <HeadTable state={state} />

@@ -86,7 +86,7 @@ export class AuditRows {
     if (path.length <= LONGEST_FULL_PATH || parent < 0 || !this.hasSide(side, parent))
       return path || "(model)";
     const above = `${this.path(side, parent)}.`;
-    return path.startsWith(above) ? `….${path.slice(above.length)}` : path;
+    return path.startsWith(above) ? `…${path.slice(above.length)}` : path;
   }
 
   shape(side: SideName, row: number): number[] {
