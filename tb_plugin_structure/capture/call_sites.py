@@ -99,6 +99,19 @@ _SEVERAL_STEPS = frozenset(
 
 _TORCH_ROOT = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
+_TORCH_PLACES = (
+    torch,
+    torch.Tensor,
+    torch.nn.functional,
+    torch.linalg,
+    torch.fft,
+    torch.special,
+    torch.sparse,
+    torch.nested,
+    torch._C._nn,
+    torch._VF,
+)
+
 
 class Written(NamedTuple):
     """How an operator stands in the source.
@@ -233,7 +246,7 @@ def _node_name(node: ast.AST, opcode: str) -> tuple[str, bool]:
 
 @lru_cache(maxsize=4096)
 def _is_torch_name(name: str) -> bool:
-    return any(hasattr(place, name) for place in (torch, torch.Tensor, torch.nn.functional, torch._C._nn))
+    return any(hasattr(place, name) for place in _TORCH_PLACES)
 
 
 # ---- repetitions
