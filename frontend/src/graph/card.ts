@@ -36,7 +36,7 @@ export function nodeName(tree: DiffTree, node: number, side: SideName): string {
   const ordinal = model.tables.calls.number("ordinal")[row]!;
   const local = localPath(tree, node, side, model, row);
   // A number alone says nothing: "layer1.0", not "0".
-  const name = /^\d+$/.test(local) ? model.callPath(row).split(".").slice(-2).join(".") : local;
+  const name = /^\d+$/.test(local) ? (/[^.]*(?:\.\d+)+$/.exec(model.callPath(row))?.[0] ?? local) : local;
   return (name || model.callClass(row)) + (ordinal ? ` (call ${ordinal + 1})` : "");
 }
 
@@ -52,10 +52,17 @@ function localPath(tree: DiffTree, node: number, side: SideName, model: ModelSid
   return path;
 }
 
-/** How many blocks of a side a fold holds. */
+/** How many blocks of a side a fold holds; what lies between the blocks is not counted. */
 export function foldCount(tree: DiffTree, node: number, side: SideName): number {
+  const model = tree.side(side);
+  const first = tree[side][node]!;
+  if (!model || first < 0) return 0;
   const rows = new Set<number>();
-  for (const child of tree.children(node)) if (tree.hasSide(child, side)) rows.add(tree[side][child]!);
+  for (const child of tree.children(node)) {
+    const row = tree[side][child]!;
+    const isBlock = tree.type[child] === NodeType.CALL && row >= 0;
+    if (isBlock && model.callClass(row) === model.callClass(first)) rows.add(row);
+  }
   return rows.size;
 }
 

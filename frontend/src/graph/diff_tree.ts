@@ -122,6 +122,14 @@ export class DiffTree {
     return this[side][node]! >= 0;
   }
 
+  /** Whether a side's part is shown at another node already: several parts of one side may be paired with one. */
+  isEcho(node: number, side: SideName): boolean {
+    const row = this[side][node]!;
+    if (row < 0 || this.type[node] === NodeType.FOLD) return false;
+    const first = this.type[node] === NodeType.CALL ? this.callNode[side][row] : this.operatorNode[side][row];
+    return first !== node;
+  }
+
   side(name: SideName): ModelSide | null {
     return this.sides[name];
   }

@@ -2,7 +2,7 @@ import { type Arrangement, cardSize, edgeLabel, HEADER_HEIGHT, mergedEdgeLabel }
 import type { DiffTree } from "./diff_tree";
 import { buildLevel, type Level, type Port } from "./level";
 import type { LevelLayout, LevelSpec } from "./level_layout";
-import { portName } from "./port_name";
+import { pillText } from "./port_name";
 import { textWidth } from "./text_width";
 
 /** Edge labels are left out of levels with more edges than this: nobody could read them. */
@@ -113,7 +113,7 @@ export class LayoutPlan {
 
   private pillWidth(port: Port, isOutput: boolean): number {
     const widths = (["teacher", "student"] as const).map((side) =>
-      textWidth(portName(this.tree, port, side, isOutput), "body"),
+      textWidth(pillText(this.tree, port, side, isOutput), "body"),
     );
     return Math.ceil((Math.max(...widths) * 1.15 + 20) / 8) * 8;
   }

@@ -24,6 +24,8 @@ export interface Port {
   key: number;
   teacherTensor: number;
   studentTensor: number;
+  /** How many different values pass. */
+  count: number;
 }
 
 export interface LevelEdge {
@@ -119,6 +121,10 @@ class LevelBuilder {
       edges.push(edge);
     }
     const outPorts = [...this.outPorts.values()].map((out) => ({ ...out, key: this.children[out.key]! }));
+    for (const port of outPorts) {
+      const at = this.children.length + inKeys.length + outPorts.indexOf(port);
+      port.count = edges.find(({ to }) => to === at)?.count ?? 1;
+    }
     return {
       node: this.node,
       children: this.children,
@@ -149,7 +155,7 @@ class LevelBuilder {
 }
 
 function port(ports: Map<number, Port>, key: number, side: SideName, tensor: number): void {
-  const known = ports.get(key) ?? { key, teacherTensor: -1, studentTensor: -1 };
+  const known = ports.get(key) ?? { key, teacherTensor: -1, studentTensor: -1, count: 1 };
   const field = side === "teacher" ? "teacherTensor" : "studentTensor";
   if (known[field] < 0) known[field] = tensor;
   ports.set(key, known);

@@ -49,6 +49,7 @@ export const LABEL_HEIGHT = 14;
 const MOST_CHILDREN = 300;
 const LONGEST_SPAN = 10;
 const LANE = 9;
+const TALL = 30;
 
 /** Lays out one level. `nestedSize` gives the sizes of opened children, whose layouts come first. */
 export function layoutLevel(
@@ -154,7 +155,30 @@ function layoutDagre(spec: LevelSpec, w: Float32Array, h: Float32Array, isLong: 
     );
     labels.push(placed?.x !== undefined && placed.y !== undefined ? [placed.x, placed.y] : null);
   });
+  squareRoutes(routes, y, h, children);
   return { x, y, routes, labels };
+}
+
+/**
+ * dagre bends an edge once a layer, in the layer's middle. Beside a tall (opened) child that cuts its corners,
+ * so the edge is led straight past the whole height of the layer.
+ */
+function squareRoutes(routes: (number[] | null)[], y: Float32Array, h: Float32Array, children: number): void {
+  const halfHeights = new Map<number, number>();
+  for (let child = 0; child < children; child++) {
+    const layer = Math.round(y[child]!);
+    halfHeights.set(layer, Math.max(halfHeights.get(layer) ?? 0, h[child]! / 2));
+  }
+  routes.forEach((route, edge) => {
+    if (!route || route.length < 6) return;
+    const squared = route.slice(0, 2);
+    for (let at = 2; at < route.length - 2; at += 2) {
+      const half = halfHeights.get(Math.round(route[at + 1]!)) ?? 0;
+      if (half < TALL / 2) squared.push(route[at]!, route[at + 1]!);
+      else squared.push(route[at]!, route[at + 1]! - half, route[at]!, route[at + 1]! + half);
+    }
+    routes[edge] = [...squared, ...route.slice(-2)];
+  });
 }
 
 /** Moves everything into the opened node's frame: header above, ports onto the border, long edges into lanes. */

@@ -8,7 +8,7 @@ import type { KindCounts } from "./kind_counts";
 import type { Level } from "./level";
 import type { LevelLayout } from "./level_layout";
 import type { Pen } from "./pen";
-import { portName } from "./port_name";
+import { pillText } from "./port_name";
 import { GUTTER, HEADING, type Scene } from "./scene";
 import { fitText, type TextStyle, textWidth } from "./text_width";
 
@@ -164,13 +164,24 @@ function child(
   const { palette } = look;
   const faint = look.isFaint(node) ? alpha * 0.28 : alpha;
   if (side !== null && !scene.tree.hasSide(node, side)) {
-    if (height * scale > 6) {
-      pen.rect(x, y, width, height, {
-        stroke: palette.borderStrong,
-        dash: [2, 4],
-        radius: 6,
-        alpha: faint * 0.8,
-      });
+    gap(frame, x, y, width, height, faint);
+    return;
+  }
+  if (side !== null && scene.tree.isEcho(node, side) && !scene.isOpen(node)) {
+    gap(frame, x, y, width, height, faint);
+    const { title } = textOf(frame, node);
+    if (scale > 0.4) {
+      write(
+        frame,
+        `as above: ${title}`,
+        "body",
+        x + 8,
+        y + height / 2,
+        width - 12,
+        1,
+        palette.textFaint,
+        faint,
+      );
     }
     return;
   }
@@ -204,6 +215,25 @@ function child(
       radius: 6,
     });
   }
+}
+
+/** The dotted place of something that a side does not have. */
+function gap(
+  { pen, look, scale }: Frame,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  alpha: number,
+): void {
+  if (height * scale < 6) return;
+  pen.rect(x, y, width, height, {
+    stroke: look.palette.borderStrong,
+    lineWidth: Math.max(1, 0.9 / scale),
+    dash: [2, 3],
+    radius: 6,
+    alpha,
+  });
 }
 
 function container(
@@ -426,8 +456,8 @@ function pills(frame: Frame, model: Level, layout: LevelLayout, x: number, y: nu
     const at = first + index;
     const name =
       side === null
-        ? portName(scene.tree, port, "teacher", isOutput) || portName(scene.tree, port, "student", isOutput)
-        : portName(scene.tree, port, side, isOutput);
+        ? pillText(scene.tree, port, "teacher", isOutput) || pillText(scene.tree, port, "student", isOutput)
+        : pillText(scene.tree, port, side, isOutput);
     if (!name) return;
     const [left, top] = [x + layout.x[at]!, y + layout.y[at]!];
     pen.rect(left, top, layout.w[at]!, layout.h[at]!, {

@@ -1,6 +1,12 @@
 import type { DiffTree, SideName } from "./diff_tree";
 import type { Port } from "./level";
 
+/** What the pill of an input or output says: its name, and how many more values share the pill. */
+export function pillText(tree: DiffTree, port: Port, side: SideName, isOutput: boolean): string {
+  const name = portName(tree, port, side, isOutput);
+  return name && port.count > 1 ? `${name} +${port.count - 1}` : name;
+}
+
 /** What an input or output of the whole model is called on one side; "" where the side has none. */
 export function portName(tree: DiffTree, port: Port, side: SideName, isOutput: boolean): string {
   const model = tree.side(side);

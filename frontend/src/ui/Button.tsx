@@ -19,7 +19,7 @@ export function Button({ label, onClick, children, pressed, disabled, className 
     <button
       type="button"
       class={`button ${className}`}
-      aria-label={label}
+      {...(isWorded(children) ? { "aria-description": label } : { "aria-label": label })}
       data-tip={label}
       aria-pressed={pressed}
       disabled={disabled}
@@ -28,6 +28,12 @@ export function Button({ label, onClick, children, pressed, disabled, className 
       {children}
     </button>
   );
+}
+
+/** Whether the content says something by itself: then it is the name, and the label only explains. */
+function isWorded(children: ComponentChildren): boolean {
+  if (Array.isArray(children)) return children.some(isWorded);
+  return typeof children === "string" && /[a-z]/i.test(children);
 }
 
 /** Copies `text` (or what a function gives at that moment) and says so. */

@@ -22,11 +22,12 @@ export function Chips({ chips, onToggle }: { chips: Chip[]; onToggle: (id: strin
           type="button"
           class={`chip tone-${chip.tone}`}
           aria-pressed={chip.pressed}
-          aria-label={`${chip.label}: ${exactNumber(chip.count)}`}
           data-tip={`${chip.label}: ${exactNumber(chip.count)} — ${chip.tip}`}
           onClick={() => onToggle(chip.id)}
         >
-          <span class="glyph">{chip.glyph}</span>
+          <span class="glyph" aria-hidden="true">
+            {chip.glyph}
+          </span>
           {shortNumber(chip.count)}
           <span class="word">{chip.label}</span>
         </button>

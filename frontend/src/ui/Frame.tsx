@@ -7,7 +7,7 @@ import { Icon } from "./Icon";
 import { useKeys } from "./keys";
 import { SidePicker } from "./SidePicker";
 import { Empty, Show } from "./States";
-import type { Session } from "./session";
+import { type Session, TABS } from "./session";
 
 /** Policies for stacks of equal blocks, by the aligner's names. */
 const POLICIES = ["copy", "uniform", "skip", "first", "last"] as const;
@@ -71,6 +71,7 @@ export function Frame(props: FrameProps) {
             </>
           ) : (
             <>
+              <h1 class="visually-hidden">{TABS[session.tab].title}</h1>
               <header class="toolbar">
                 <SidePicker session={session} which="teacher" />
                 <Button

@@ -10,7 +10,7 @@ import type { Session } from "../../ui/session";
 import { adoptStyles } from "../../ui/styles";
 import { DiffToolbar } from "./DiffToolbar";
 import { DiffState } from "./diff_state";
-import { exportMarkdown, exportPng, exportSvg } from "./exports";
+import { exportMarkdown, exportPlan, exportPng, exportSvg, loadPlan } from "./exports";
 import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
 import css from "./graph_diff.css?inline";
 import { Inspector } from "./Inspector";
@@ -76,9 +76,9 @@ function Panes({ state, commands }: { state: DiffState; commands: GraphCommands 
   return (
     <div class="diff">
       <DiffToolbar state={state} commands={commands} />
-      {state.layoutError.value && (
+      {state.trouble.value && (
         <p class="problems" role="alert">
-          {state.layoutError.value}
+          {state.trouble.value}
         </p>
       )}
       <div class={`panes view-${view}`}>
@@ -111,6 +111,12 @@ function exportsOf(state: DiffState, commands: GraphCommands): ExportItem[] {
     items.push(
       { label: "Graph as SVG", run: () => exportSvg(state, commands) },
       { label: "Graph as PNG", run: () => void exportPng(state, commands) },
+    );
+  }
+  if (value.alignment) {
+    items.push(
+      { label: "Pins and policies as JSON", run: () => exportPlan(state) },
+      { label: "Load pins and policies …", run: () => loadPlan(state) },
     );
   }
   return items;

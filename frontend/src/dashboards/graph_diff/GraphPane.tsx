@@ -73,7 +73,9 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
             for (const layout of layouts) plan.layouts.set(layout.id, layout);
             show();
           },
-          (error: Error) => state.failLayout(error),
+          (error: Error) => {
+            state.trouble.value = error.message;
+          },
         );
       }
     });

@@ -25,6 +25,7 @@ export function Inspector({ state }: { state: DiffState }) {
   if (node < 0) {
     return (
       <aside class="inspector" aria-label="Details">
+        <h2>Nothing selected</h2>
         <p class="soft">
           Select a node in the outline or in the graph to see its attributes, shapes, cost and why it was
           paired. Double-click or press Enter to open it.
@@ -100,7 +101,7 @@ function Quantities({ list, isPair }: { list: Quantity[]; isPair: boolean }) {
       {isPair && (
         <thead>
           <tr>
-            <th />
+            <td />
             <th scope="col">T</th>
             <th scope="col">S</th>
             <th scope="col">S ÷ T</th>

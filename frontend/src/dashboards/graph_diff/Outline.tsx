@@ -192,7 +192,7 @@ function NameCell(props: {
       )}
       {has ? (
         <>
-          <b>{title}</b>
+          {tree.isEcho(node, side) ? <i>as above: {title}</i> : <b>{title}</b>}
           {subtitle && <i>{subtitle}</i>}
         </>
       ) : (

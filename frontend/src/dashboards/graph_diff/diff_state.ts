@@ -61,7 +61,8 @@ export class DiffState {
   readonly query: Signal<string>;
   readonly cone = signal<"upstream" | "downstream" | "between" | null>(null);
   readonly weighEdges = signal(false);
-  readonly layoutError = signal("");
+  /** What went wrong while the rest still works; "" when nothing did. */
+  readonly trouble = signal("");
   readonly canUndo = signal(false);
   readonly canRedo = signal(false);
 
@@ -211,6 +212,7 @@ export class DiffState {
   }
 
   changeIntent(change: Partial<Intent>): void {
+    this.trouble.value = "";
     this.history.push(this.session.intent.value);
     this.applyIntent({ ...this.session.intent.value, ...change });
   }
@@ -223,10 +225,6 @@ export class DiffState {
   redo(): void {
     const intent = this.history.redo(this.session.intent.value);
     if (intent) this.applyIntent(intent);
-  }
-
-  failLayout(error: Error): void {
-    this.layoutError.value = error.message;
   }
 
   private applyIntent(intent: Intent): void {

@@ -8,6 +8,7 @@ import { KINDS } from "../../ui/kinds";
 import { palette } from "../../ui/tokens";
 import type { Comparison, DiffState } from "./diff_state";
 import type { GraphCommands } from "./GraphPane";
+import { parsePlan, planText } from "./plan_file";
 import { sentenceOf } from "./sentence";
 
 const MARGIN = 24;
@@ -70,6 +71,27 @@ export async function exportPng(state: DiffState, { scene }: GraphCommands): Pro
 
 export function exportMarkdown(comparison: Comparison): void {
   download(`${titleOf(comparison)}.md`, markdownOf(comparison), "text/markdown;charset=utf-8");
+}
+
+export function exportPlan(state: DiffState): void {
+  download(`${fileName(state)}_plan.json`, planText(state.session.intent.value), "application/json");
+}
+
+/** Asks for a file and puts its pins and policies in force. */
+export function loadPlan(state: DiffState): void {
+  const input = document.createElement("input");
+  input.type = "file";
+  input.accept = ".json,application/json";
+  input.addEventListener("change", async () => {
+    const file = input.files?.[0];
+    if (!file) return;
+    try {
+      state.changeIntent(parsePlan(await file.text()));
+    } catch (error) {
+      state.trouble.value = `${file.name}: ${(error as Error).message}`;
+    }
+  });
+  input.click();
 }
 
 /** The comparison as a document: sentence, totals, kinds, edit script. */
