@@ -10,6 +10,7 @@ from torch import nn
 
 from tb_plugin_structure.capture.call_sites import _TORCH_ROOT, relative_file
 from tb_plugin_structure.capture.observer import Failure, ObservedModel, Observer
+from tb_plugin_structure.capture.weightless import VALUE_ERRORS
 from tb_plugin_structure.v1 import structure_pb2
 
 
@@ -89,6 +90,12 @@ def explain(
         text += f", at {recorded.source}"
     if recorded is not None and recorded.kernel:
         text += f"; {recorded.kernel} got {', '.join(recorded.operands) or 'no tensors'}"
+    if type(error).__name__ in VALUE_ERRORS:
+        line = _user_line(error)
+        return (
+            f"{where} looks at values of tensors{f' at {line}' if line else ''}, which fake tensors do not have "
+            f"({type(error).__name__}). Record it with real tensors: leave out fake=True"
+        )
     devices = _devices(model, args, kwargs)
     if len(devices) > 1 and isinstance(error, (RuntimeError, NotImplementedError)):
         parameter_device, input_device = devices

@@ -18,6 +18,7 @@ from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.modules import unwrap
 from tb_plugin_structure.capture.observer import OUTSIDE, ObservedModel, Observer
 from tb_plugin_structure.capture.state import preserved_state
+from tb_plugin_structure.capture.weightless import fake_model
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.structure import Structure
 
@@ -65,6 +66,7 @@ class Region:
             listeners = [*listeners, self._attention]
         self._observer = Observer(self._observed, listeners)
         self._gradients = GradientFlow(self._observed, optimizer) if gradients else None
+        self._notes_for: dict[str, str] = {}
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Region:
@@ -109,7 +111,7 @@ class Region:
             self.outside = assembly.structure(-1, variant="", config=None, notes=())
 
     def _notes(self, model: ObservedModel) -> list[str]:
-        notes = []
+        notes = [self._notes_for[model.name]] if model.name in self._notes_for else []
         for entry in model.table.entries:
             module = entry.module()
             if isinstance(module, torch.jit.ScriptModule):
@@ -173,6 +175,7 @@ def capture(
     config: Any = None,
     source: str = "location",
     restore_state: bool = True,
+    fake: bool = False,
 ) -> Structure:
     """Run one forward pass of `model` as it is and return what it executed.
 
@@ -188,6 +191,8 @@ def capture(
         config: The model's configuration: an object that JSON can hold.
         source: As in :func:`observe`.
         restore_state: Put buffers (e.g. batch statistics) and random states back to what they were before the pass.
+        fake: Run on tensors without values: no weights are read and nothing is computed. A model whose forward looks at
+            values (``if mask.all()``, ``.item()``, numpy) cannot be recorded this way and the error names the line.
 
     Raises:
         CaptureFailed: When the forward pass raised; its ``structure`` reaches up to the failing operator.
@@ -197,11 +202,17 @@ def capture(
         raise TypeError(f"capture() got {type(model).__name__}, expected a torch.nn.Module")
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     named = dict(kwargs or {})
-    region = Region({name: model}, variant=variant, source=source, configs={name: config}, gradients=False)
     inner, _ = unwrap(model)
-    region._observer.expect(0, positional, named)
-    failure: Exception | None = None
-    with preserved_state(inner) if restore_state else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        if fake:
+            positional, named = stack.enter_context(fake_model(inner, positional, named))
+        if restore_state:
+            stack.enter_context(preserved_state(inner))
+        region = Region({name: model}, variant=variant, source=source, configs={name: config}, gradients=False)
+        region._observer.expect(0, positional, named)
+        if fake:
+            region._notes_for[name] = "recorded on fake tensors: no weights were read and nothing was computed"
+        failure: Exception | None = None
         with region:
             try:
                 inner(*positional, **named)
@@ -209,8 +220,7 @@ def capture(
                 failure = error
     structure = region.structures.get(name)
     if failure is not None:
-        recorded = structure.header.error if structure is not None else None
-        raise CaptureFailed(explain(name, inner, positional, named, failure, recorded), structure) from failure
+        raise CaptureFailed(explain(name, inner, positional, named, failure), structure) from failure
     if structure is None:
         raise CaptureFailed(f"{name!r} ({type(inner).__name__}) ran without calling its forward; nothing was recorded")
     return structure

@@ -119,10 +119,12 @@ class Values:
             self.symbolic.append(row)
             return row
         if self._have_addresses:
+            if type(tensor) is FakeTensor:
+                self._have_addresses = False
+                return row
             try:
                 address = tensor.data_ptr()
-            except (RuntimeError, NotImplementedError):  # fake tensors have none, nor has anything else in their pass
-                self._have_addresses = False
+            except (RuntimeError, NotImplementedError):
                 return row
             if address:
                 self._by_address[address] = reference

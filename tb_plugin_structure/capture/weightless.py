@@ -1,0 +1,50 @@
+"""Recording without weights and without computing: the pass runs on fake tensors that have a shape but no values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.nn.utils.stateless import _reparametrize_module  # type: ignore[attr-defined]
+from torch.utils._pytree import tree_map
+
+VALUE_ERRORS = frozenset(
+    {
+        "DataDependentOutputException",
+        "DynamicOutputShapeException",
+        "GuardOnDataDependentSymNode",
+        "UnsupportedFakeTensorException",
+        "UnsupportedOperatorException",
+    }
+)
+"""What a pass on fake tensors raises where it needs values, or a kernel that cannot do without."""
+
+
+@contextlib.contextmanager
+def fake_model(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Within, `model` has fake parameters and buffers and new tensors are fake; yields fake inputs.
+
+    The model gets its own tensors back at the end, whatever happened. Tensors in objects that are no plain containers
+    stay real and are read as they are.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+
+    def fake(value: Any) -> Any:
+        return mode.from_tensor(value, static_shapes=True) if isinstance(value, Tensor) else value
+
+    registered = {
+        name: tensor
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
+        if not isinstance(tensor, nn.parameter.UninitializedTensorMixin)
+    }
+    fake_args, fake_kwargs = tree_map(fake, (tuple(args), dict(kwargs)))
+    with mode:
+        swapped = {name: fake(tensor) for name, tensor in registered.items()}
+        with _reparametrize_module(model, swapped, tie_weights=True) if swapped else contextlib.nullcontext():
+            yield fake_args, fake_kwargs
