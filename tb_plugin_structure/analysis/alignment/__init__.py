@@ -6,7 +6,19 @@
 """
 
 from tb_plugin_structure.analysis.alignment.alignment import Alignment, align
+from tb_plugin_structure.analysis.alignment.mappings import FORMATS, MappingError, export_mapping, import_mapping
 from tb_plugin_structure.analysis.alignment.pins import PinError
 from tb_plugin_structure.analysis.alignment.policies import POLICIES, PolicyError, policy_indices
 
-__all__ = ["POLICIES", "Alignment", "PinError", "PolicyError", "align", "policy_indices"]
+__all__ = [
+    "FORMATS",
+    "POLICIES",
+    "Alignment",
+    "MappingError",
+    "PinError",
+    "PolicyError",
+    "align",
+    "export_mapping",
+    "import_mapping",
+    "policy_indices",
+]
