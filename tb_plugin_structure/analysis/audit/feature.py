@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 BATCH = "batch"
 CHANNELS = "channels"
@@ -101,11 +102,11 @@ class Feature:
     flags: tuple[str, ...] = ()
     tensor: int = -1
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(dimension.size for dimension in self.dimensions)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(dimension.name for dimension in self.dimensions)
 

@@ -34,8 +34,8 @@ class Names:
             if parameter >= 0 and origins[tensor] == 2:
                 self.parameters[tensor] = structure.parameters.text("path", parameter)
         self.kernel_names = [base_name(name) for name in structure.kernels.column_texts("name")]
-        self._inputs = structure.kernels.column_lists("inputs")
-        self._outputs = structure.kernels.column_lists("outputs")
+        self.inputs = structure.kernels.column_lists("inputs")
+        self.outputs = structure.kernels.column_lists("outputs")
         self._done = False
 
     def of(self, tensor: int) -> Label:
@@ -73,10 +73,12 @@ class Names:
 
     def _forward(self) -> None:
         for kernel, name in enumerate(self.kernel_names):
-            inputs, outputs = self._inputs[kernel], self._outputs[kernel]
+            inputs, outputs = self.inputs[kernel], self.outputs[kernel]
             if not outputs:
                 continue
             self._follow_parameter(name, inputs, outputs)
+            if outputs[0] in self.labels and (not inputs or inputs[0] in self.labels):
+                continue  # named by an earlier walk
             rule = RULES.get(name, carry)
             label = rule(self, kernel, inputs, outputs)
             if label is not None:
@@ -87,11 +89,11 @@ class Names:
     def _backward(self) -> None:
         """What came before the first kernel that says something: elementwise kernels, read from result to operand."""
         for kernel in range(len(self.kernel_names) - 1, -1, -1):
-            outputs = self._outputs[kernel]
+            outputs = self.outputs[kernel]
             if self.kernel_names[kernel] in RULES or not outputs or outputs[0] not in self.labels:
                 continue
             label = self.labels[outputs[0]]
-            for tensor in self._inputs[kernel]:
+            for tensor in self.inputs[kernel]:
                 if self.shapes[tensor] == self.shapes[outputs[0]] and tensor not in self.parameters:
                     self.labels.setdefault(tensor, label)
 
@@ -239,7 +241,7 @@ class Names:
                 return self.structure.call_path(call), chain
             if self.kernel_names[kernel] not in _SHAPE_ONLY and self.kernel_names[kernel] != "add":
                 return None
-            data = [t for t in self._inputs[kernel] if t not in self.parameters]
+            data = [t for t in self.inputs[kernel] if t not in self.parameters]
             if len(data) != 1:
                 return None
             chain.append(data[0])

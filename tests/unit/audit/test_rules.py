@@ -134,6 +134,20 @@ def test_output_that_changes_after_it_was_returned() -> None:
     assert "modified-after-return" not in found(record(frozen(model)))
 
 
+def test_a_stage_whose_output_changes_later_is_a_warning() -> None:
+    class Stages(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stage1 = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
+            self.stage2 = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.stage2(self.stage1(x).relu_()).mean((2, 3))
+
+    finding = found(record(frozen(Stages())))["modified-after-return"][0]
+    assert (finding.module_path, finding.severity) == ("stage1", "warning")
+
+
 def test_promotion_to_double_precision() -> None:
     scale = torch.tensor([2.0], dtype=torch.float64)
     model = Small(body=lambda self, x: self.fc((self.bn(self.conv(x)) * scale).float().mean((2, 3))))

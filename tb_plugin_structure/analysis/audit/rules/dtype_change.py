@@ -30,7 +30,7 @@ def _first_promotion(side: Side) -> int:
     """First kernel that makes float64 of computed float32 values; -1 when there is none, or the model is float64."""
     structure = side.structure
     dtypes = np.array(structure.tensors.column_texts("dtype"), dtype=object)
-    if not len(dtypes) or any(dtypes[structure.module_calls.values("inputs", 0)] == "float64"):
+    if "float64" not in dtypes or any(dtypes[structure.module_calls.values("inputs", 0)] == "float64"):
         return -1
     for kernel in range(structure.kernels.rows):
         outputs, inputs = structure.kernels.values("outputs", kernel), structure.kernels.values("inputs", kernel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.stages import BLOCK, STAGE
 
 
 @rule(
@@ -22,9 +23,9 @@ def modified_after_return(context: Context) -> Iterator[Finding]:
         changed = [
             call for call in range(structure.module_calls.rows) if structure.module_calls["modified_after_return"][call]
         ]
-        # A stage or block that does this is likely to be hooked; a batch norm before a ReLU is everyday.
+        # The end of a stage or block is what people hook; a batch norm before a ReLU is everyday.
         outer = [
-            call for call in changed if structure.call_children[call] and structure.module_calls["parent"][call] >= 0
+            call for call in changed if structure.call_children[call] and side.stages.of_call(call)[1] in (STAGE, BLOCK)
         ]
         if changed:
             first = (outer or changed)[0]

@@ -41,21 +41,21 @@ def _unused(side: Side, context: Context) -> Iterator[Finding]:
     )
 
 
-def _live_kernels(side: Side, context: Context) -> np.ndarray:
-    """Kernels from which a value reaches an output, or a module output that the loss of the step used."""
+def _live_kernels(side: Side, context: Context) -> bytearray:
+    """Kernels from which a value reaches an output, or a module output that the loss of the step used; 1 a kernel."""
     structure = side.structure
-    needed = np.zeros(structure.tensors.rows, bool)
-    needed[structure.module_calls.values("outputs", 0)] = True
-    for call in _used_outside(side, context):
-        needed[structure.module_calls.values("outputs", call)] = True
-    live = np.zeros(structure.kernels.rows, bool)
-    inputs, reads = structure.kernels.column_lists("inputs"), structure.kernels.column_lists("also_reads")
-    outputs = structure.kernels.column_lists("outputs")
+    needed = bytearray(structure.tensors.rows)
+    for call in (0, *_used_outside(side, context)):
+        for tensor in structure.module_calls.values("outputs", call).tolist():
+            needed[tensor] = 1
+    live = bytearray(structure.kernels.rows)
+    inputs, outputs = side.names.inputs, side.names.outputs
+    reads = structure.kernels.column_lists("also_reads")
     for kernel in range(structure.kernels.rows - 1, -1, -1):
         if any(needed[tensor] for tensor in outputs[kernel]):
-            live[kernel] = True
-            needed[inputs[kernel]] = True
-            needed[reads[kernel]] = True
+            live[kernel] = 1
+            for tensor in (*inputs[kernel], *reads[kernel]):
+                needed[tensor] = 1
     return live
 
 

@@ -28,12 +28,13 @@ def view_by_accident(context: Context) -> Iterator[Finding]:
         for kernel, name in enumerate(side.names.kernel_names):
             if name not in _VIEWS:
                 continue
-            source = int(side.structure.kernels.values("inputs", kernel)[0])
-            outputs = side.structure.kernels.values("outputs", kernel)
-            target = side.structure.shape(int(outputs[0])) if len(outputs) else ()
-            path = side.path_of_kernel(kernel)
+            source, outputs = side.names.inputs[kernel][0], side.names.outputs[kernel]
+            target = side.names.shapes[outputs[0]] if outputs else []
             label = side.names.of(source)
-            if path not in seen and exchanges(label, target):
+            if not exchanges(label, target):
+                continue
+            path = side.path_of_kernel(kernel)
+            if path not in seen:
                 seen.add(path)
                 where = f"{path or 'the model'}{side.source_of_kernel(kernel)}"
                 names = ", ".join(dimension.text() for dimension in label)
@@ -47,7 +48,7 @@ def exchanges(label: Sequence[Dimension], target: Sequence[int]) -> bool:
     >>> exchanges(channels_first, (2, 49, 64)), exchanges(channels_first, (2, 64 * 49))
     (True, False)
     """
-    if any(dimension.name == dim.UNKNOWN for dimension in label):
+    if len(target) < 2 or any(dimension.name == dim.UNKNOWN for dimension in label):
         return False
     merged = _merge_space(label)
     source = [dimension.size for dimension in merged]
