@@ -50,16 +50,20 @@ class Causes:
         parts = []
         for side, feature in ((self.teacher, teacher), (self.student, student)):
             width = next((feature.size(name) for name in _WIDTHS if feature.size(name)), 0)
-            setter = self._sets_width(side, feature.call, width) if width else ""
+            setter = self._sets_width(side, feature, width) if width else ""
             parts.append(f"{width:,} in the {side.role}" + (f" from {setter}" if setter else ""))
         return ", ".join(parts)
 
     @staticmethod
-    def _sets_width(side: Side, call: int, width: int) -> str:
-        """Path of the last module within a call that has a weight of `width` rows."""
+    def _sets_width(side: Side, feature: Feature, width: int) -> str:
+        """Path of the last module within a call that has a weight of `width` rows and ran before the feature was
+        there."""
         structure = side.structure
-        begin, end = call, side.call_ends[call]
-        for row in range(end - 1, begin, -1):
+        producer = int(structure.tensors["producer"][feature.tensor])
+        made_by = int(structure.kernels["operator"][producer]) if producer >= 0 else structure.operators.rows
+        for row in range(side.call_ends[feature.call] - 1, feature.call, -1):
+            if int(structure.module_calls["operator_begin"][row]) > made_by:
+                continue
             module = int(structure.module_calls["module"][row])
             for parameter in structure.modules.values("parameters", module).tolist():
                 shape = structure.parameters.values("shape", parameter).tolist()

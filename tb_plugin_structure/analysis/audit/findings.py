@@ -150,12 +150,27 @@ def find(context: Context, settings: Settings | None = None) -> list[Finding]:
     found: list[Finding] = []
     for registered in rules().values():
         found.extend(_run(registered, context))
+    rows = _first_rows(context)
     kept = [
-        replace(finding, severity=settings.severities.get(finding.rule, finding.severity))
+        replace(
+            finding,
+            severity=settings.severities.get(finding.rule, finding.severity),
+            row=finding.row if finding.row >= 0 else rows.get((finding.subject, finding.module_path), -1),
+        )
         for finding in found
         if not settings.silenced(finding)
     ]
     return sorted(kept, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def _first_rows(context: Context) -> dict[tuple[str, str], int]:
+    """(subject, module path) -> the first row of that module, so that a finding leads to it."""
+    rows: dict[tuple[str, str], int] = {}
+    for index, row in enumerate(context.rows):
+        for subject, feature in (("teacher", row.teacher), ("student", row.student)):
+            if feature is not None and feature.path:
+                rows.setdefault((subject, feature.path), index)
+    return rows
 
 
 def _run(registered: Rule, context: Context) -> Iterator[Finding]:
