@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -97,7 +98,7 @@ def summarize(
     else:
         key_positions = (torch.arange(keys, dtype=torch.float32, device=source.device) + 0.5) * queries / max(keys, 1)
         key_positions -= 0.5
-    pool_columns = _segments(keys, cell_columns, np.arange(keys)).to(source.device)
+    pool_columns = _segments(keys, cell_columns).to(source.device)
     row_cells = np.searchsorted(_bounds(queries, cell_rows), positions, side="right") - 1
 
     maximum = np.zeros((len(heads), cell_rows, cell_columns), np.float32)
@@ -144,10 +145,8 @@ def summarize(
             mass[head_slice, cells] += block_mass
 
     masked = per_row["visible"] == 0
-    rows_in_cell = np.zeros((len(heads), cell_rows), np.float32)
-    for cell in range(cell_rows):
-        rows_in_cell[:, cell] = (~masked[:, row_cells == cell]).sum(1)
-    mass /= np.maximum(rows_in_cell, 1)[:, :, None]
+    row_in_cell = (row_cells[:, None] == np.arange(cell_rows)[None, :]).astype(np.float32)
+    mass /= np.maximum((~masked).astype(np.float32) @ row_in_cell, 1)[:, :, None]
 
     padding = np.flatnonzero(~ever_visible) if len(positions) else np.zeros(0, np.int64)
     counted = ~masked & np.isfinite(per_row["sum"])
@@ -176,17 +175,15 @@ def _bounds(length: int, cells: int) -> Array:
     return np.arange(cells, dtype=np.int64) * length // max(cells, 1)
 
 
-def _segments(length: int, cells: int, positions: Array) -> torch.Tensor:
+@lru_cache(maxsize=64)
+def _segments(length: int, cells: int) -> torch.Tensor:
     """[cells, widest cell]: positions of each cell, filled up with `length` (which stands for a cell of zeros)."""
     if cells == 0:
         return torch.zeros(0, 0, dtype=torch.int64)
-    cell_of = np.searchsorted(_bounds(length, cells), positions, side="right") - 1
-    widest = int(np.bincount(cell_of, minlength=cells).max())
-    table = np.full((cells, widest), length, np.int64)
-    for cell in range(cells):
-        members = positions[cell_of == cell]
-        table[cell, : len(members)] = members
-    return torch.from_numpy(table)
+    begin = _bounds(length, cells)
+    end = np.append(begin[1:], length)
+    table = begin[:, None] + np.arange(int((end - begin).max()))[None, :]
+    return torch.from_numpy(np.where(table < end[:, None], table, length))
 
 
 def _row_blocks(row_cells: Array, most_rows: int) -> list[tuple[int, int]]:
@@ -252,7 +249,7 @@ def _row_values(
     previous = (own - 1).clamp(0, keys - 1)[None, :, None].expand(heads, -1, 1)
     return {
         # p log p, 0 at p = 0; a third faster than torch.special.entr
-        "entropy": -(p * p.clamp_min(1e-38).log()).sum(-1),
+        "entropy": p.clamp_min(1e-38).log_().mul_(p).sum(-1).neg_(),
         "visible": count,
         "distance": (p * distance).sum(-1),
         "sink": p[..., 0],
