@@ -12,8 +12,9 @@ from tb_plugin_structure.dashboards.store import Address, Describe, RecordStore,
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_overview_header
 from tb_plugin_structure.records.blobs import RecordError, check_version
+from tb_plugin_structure.records.plan import decode_plan, plan_pins
 from tb_plugin_structure.records.structure import decode_header
-from tb_plugin_structure.v1 import measurement_pb2, plan_pb2, structure_pb2
+from tb_plugin_structure.v1 import measurement_pb2, structure_pb2
 
 
 def totals_dict(totals: structure_pb2.Totals) -> dict[str, float]:
@@ -51,9 +52,9 @@ def _measurement_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _plan_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    plan = plan_pb2.Plan.FromString(header_blob)
-    check_version("plan", plan.minimum_reader_version)
-    return {"teacher": plan.teacher, "student": plan.student}, {}
+    plan = decode_plan([header_blob])
+    intent = {"policy": plan.policy, "policies": dict(plan.stack_policies), "pins": plan_pins(plan)}
+    return {"teacher": plan.teacher, "student": plan.student}, intent
 
 
 _KINDS: tuple[tuple[str, str, Describe], ...] = (

@@ -1,7 +1,7 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { connectHost, type Host } from "../host/host";
 import type { Intent } from "../wire/comparison";
-import { fetchRecords, type Records } from "../wire/records";
+import { fetchRecords, type PlanStep, type Records } from "../wire/records";
 import {
   attentionChoices,
   type Choice,
@@ -12,6 +12,7 @@ import {
   structureChoices,
 } from "./choice";
 import { Resource } from "./resource";
+import { storedPlan } from "./stored_plan";
 import { installStyles } from "./styles";
 import { UrlState } from "./url_state";
 
@@ -39,7 +40,7 @@ export class Session {
   readonly choices: ReadonlySignal<Choice[]>;
   readonly teacher: ReadonlySignal<Side | null>;
   readonly student: ReadonlySignal<Side | null>;
-  readonly policy: Signal<string>;
+  readonly policy: ReadonlySignal<string>;
   readonly intent: ReadonlySignal<Intent>;
   /** The selected place: "T:<module path>" or "S:<module path>"; "" for none. */
   readonly at: Signal<string>;
@@ -47,8 +48,12 @@ export class Session {
   /** Why an address could not be shown as it is; "" when it could. */
   readonly notice = signal("");
 
+  /** What was written as intended for the two sides. */
+  private readonly plan: ReadonlySignal<PlanStep | null>;
   private readonly teacherText: Signal<string>;
   private readonly studentText: Signal<string>;
+  // Empty: as the plan in the log directory says.
+  private readonly policyText: Signal<string>;
   private readonly policiesText: Signal<string>;
   private readonly pinsText: Signal<string>;
 
@@ -60,7 +65,7 @@ export class Session {
     this.url = new UrlState(this.host.location);
     this.teacherText = this.url.text("t");
     this.studentText = this.url.text("s");
-    this.policy = this.url.text("policy", DEFAULT_POLICY);
+    this.policyText = this.url.text("policy");
     this.policiesText = this.url.text("policies");
     this.pinsText = this.url.text("pins");
     this.at = this.url.text("at");
@@ -75,10 +80,14 @@ export class Session {
     this.student = computed(() =>
       this.studentText.value === NONE ? null : this.side(this.studentText.value, pair.value.student),
     );
+    this.plan = computed(() =>
+      storedPlan(this.records.value?.plans ?? [], this.teacher.value, this.student.value),
+    );
+    this.policy = computed(() => this.policyText.value || this.plan.value?.policy || DEFAULT_POLICY);
     this.intent = computed(() => ({
       policy: this.policy.value,
-      policies: parseObject(this.policiesText.value),
-      pins: parseObject(this.pinsText.value),
+      policies: parseObject(this.policiesText.value, this.plan.value?.policies),
+      pins: parseObject(this.pinsText.value, this.plan.value?.pins),
     }));
     effect(() => {
       const missing = [this.teacherText.value, this.studentText.value].filter(
@@ -123,9 +132,12 @@ export class Session {
 
   setIntent(intent: Partial<Intent>): void {
     batch(() => {
-      if (intent.policy !== undefined) this.policy.value = intent.policy;
-      if (intent.policies) this.policiesText.value = objectText(intent.policies);
-      if (intent.pins) this.pinsText.value = objectText(intent.pins);
+      const plan = this.plan.value;
+      if (intent.policy !== undefined) {
+        this.policyText.value = intent.policy === (plan?.policy || DEFAULT_POLICY) ? "" : intent.policy;
+      }
+      if (intent.policies) this.policiesText.value = objectText(intent.policies, plan?.policies);
+      if (intent.pins) this.pinsText.value = objectText(intent.pins, plan?.pins);
     });
   }
 
@@ -186,15 +198,18 @@ function takeFocus(plugin: string): boolean {
   }
 }
 
-function parseObject<T>(text: string): Record<string, T> {
+/** The object in the address; `stored` when the address says nothing. */
+function parseObject<T>(text: string, stored: Record<string, T> = {}): Record<string, T> {
+  if (!text) return stored;
   try {
-    const value: unknown = text ? JSON.parse(text) : {};
+    const value: unknown = JSON.parse(text);
     return value && typeof value === "object" && !Array.isArray(value) ? (value as Record<string, T>) : {};
   } catch {
     return {};
   }
 }
 
-function objectText(object: object): string {
-  return Object.keys(object).length ? JSON.stringify(object) : "";
+function objectText(object: object, stored: object = {}): string {
+  const text = JSON.stringify(object);
+  return text === JSON.stringify(stored) ? "" : text;
 }

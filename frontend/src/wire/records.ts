@@ -63,12 +63,19 @@ export interface MeasurementEntry {
   steps: MeasurementStep[];
 }
 
+/** What was intended: as in `Intent`; "" and empty objects where nothing was said. */
+export interface PlanStep extends RecordStep {
+  policy: string;
+  policies: Record<string, string>;
+  pins: Record<string, string | string[] | null>;
+}
+
 export interface PlanEntry {
   run: string;
   tag: string;
   teacher: string;
   student: string;
-  steps: RecordStep[];
+  steps: PlanStep[];
 }
 
 export interface Problem {

@@ -67,7 +67,9 @@ def test_attention_and_plans_are_listed(server: TensorBoardServer) -> None:
     listing = server.records()
     attention = _entry(listing, "attention", "kd", "overview/teacher")
     assert (attention["steps"][0]["layers"], attention["steps"][0]["heads"]) == (1, 2)
-    assert _entry(listing, "plans", "kd", "plan/teacher/student")["student"] == "student"
+    plan = _entry(listing, "plans", "kd", "plan/teacher/student")
+    assert (plan["teacher"], plan["student"]) == ("teacher", "student")
+    assert plan["steps"][0]["pins"] == {"first": "second", "activation": None}
 
 
 def test_parts_put_together_are_the_record_that_was_written(server: TensorBoardServer) -> None:
