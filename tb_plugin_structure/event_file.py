@@ -94,6 +94,11 @@ def record_event(plugin: str, tag: str, blobs: Sequence[bytes], step: int, descr
     return event_pb2.Event(wall_time=time.time(), step=step, summary=summary_pb2.Summary(value=[value]))
 
 
+def summary_event(summary: summary_pb2.Summary, step: int) -> event_pb2.Event:
+    """TensorBoard's own summaries as an event."""
+    return event_pb2.Event(wall_time=time.time(), step=step, summary=summary)
+
+
 SECONDS_BETWEEN_ATTEMPTS = 60.0
 """After a failure to write, a new file is tried this much later at the earliest."""
 

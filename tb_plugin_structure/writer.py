@@ -83,6 +83,11 @@ class StructureWriter:
         """The directory that the events go to; empty when this writer is disabled."""
         return self._file.logdir if self._file is not None else ""
 
+    @property
+    def enabled(self) -> bool:
+        """Whether this writer writes: not on ranks other than 0 unless asked, nor when it is turned off."""
+        return self._enabled
+
     # ---- what a user records
 
     def add_structure(
@@ -231,6 +236,17 @@ class StructureWriter:
         plan = build_plan(teacher, student, pins=pins, policy=policy, stack_policies=stack_policies)
         self._write(names.PLAN_PLUGIN, names.plan_tag(teacher, student), [plan.SerializeToString()], step)
         self.flush()
+
+    def add_summary(self, summary: Any, step: int) -> None:
+        """Write TensorBoard's own summaries (scalars, histograms) beside the records, into the same file.
+
+        Args:
+            summary: A ``Summary`` message, e.g. of ``torch.utils.tensorboard.summary.scalar``; None writes nothing.
+            step: Training step.
+        """
+        if self._file is not None and summary is not None:
+            with self._harmless("writing to the event file"):
+                self._file.add_event(event_file.summary_event(summary, step))
 
     def flush(self) -> None:
         """Put everything written so far on disk."""

@@ -28,7 +28,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "matrix"
 TABLE = ROOT / "docs" / "compatibility.md"
-TESTS = ("tests/unit/records", "tests/unit/dashboards", "tests/unit/writer/test_checksum.py")
+TESTS = (
+    "tests/unit/records",
+    "tests/unit/writer/test_checksum.py",
+    *(f"tests/unit/dashboards/test_{name}.py" for name in ("loaders", "routes", "released_formats", "resumed_runs")),
+    "tests/unit/dashboards/test_hostile_input.py",
+)
 
 
 @dataclass(frozen=True)

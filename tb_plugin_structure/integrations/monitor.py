@@ -1,0 +1,293 @@
+"""A monitor for training loops: what one otherwise logs by hand, and now and then a recorded step.
+
+>>> monitor = StructureMonitor(writer, {"teacher": teacher, "student": student}, optimizer=optimizer, every=100)
+>>> for images, labels in loader:
+...     with monitor.observe():                     # structures, gradient flow, attention: every 1,000 steps
+...         loss = kd_loss(teacher(images), student(images), labels)
+...         loss.backward()
+...     optimizer.step()
+...     optimizer.zero_grad()
+...     monitor.step(loss)                          # scalars: every 100 steps; histograms: every 1,000
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tb_plugin_structure.capture import AttentionOptions
+from tb_plugin_structure.integrations import statistics, summaries
+from tb_plugin_structure.writer import StructureWriter
+
+_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+
+
+class StructureMonitor:
+    """Logs training health with TensorBoard's own summaries, and records steps with a :class:`StructureWriter`.
+
+    On steps that are due it logs: the loss; norms of gradients, of each module and of all; how far an optimizer step
+    moves the weights relative to their size (about 1e-3 is common); the standard deviation of weights; learning
+    rates; batch statistics; memory in use; and more rarely histograms of weights and gradients. On all other steps it
+    counts, and does nothing else.
+
+    Args:
+        writer: Where everything is written.
+        models: Name -> model. A model without a parameter that is trained shows in recorded steps only.
+        optimizer: Its step is where gradients are looked at, so that ``zero_grad`` may come before :meth:`step`.
+            Without one, ``.grad`` is read when :meth:`step` is called.
+        every: Log scalars on each step that is a multiple of this.
+        histograms_every: Likewise histograms; None: ten times `every`; 0: never.
+        record_every: Likewise a recorded step within :meth:`observe`; None: ten times `every`; 0: never.
+        attention: Record attention in recorded steps; options, or True for the defaults.
+        depth: Module paths are cut to this many names, and what is below counts as one: 2 gives ``layer1.0``.
+        first_step: Number of the first step; that of the checkpoint when training is resumed.
+        enabled: False turns everything off.
+
+    A fault of the monitor never ends a training: it warns once and goes on.
+    """
+
+    def __init__(
+        self,
+        writer: StructureWriter,
+        models: Mapping[str, nn.Module],
+        *,
+        optimizer: torch.optim.Optimizer | None = None,
+        every: int = 100,
+        histograms_every: int | None = None,
+        record_every: int | None = None,
+        attention: AttentionOptions | bool = True,
+        depth: int = 2,
+        first_step: int = 0,
+        enabled: bool = True,
+    ) -> None:
+        if every < 1:
+            raise ValueError(f"every is {every}, expected 1 or more; enabled=False turns the monitor off")
+        self._writer = writer
+        self._models = dict(models)
+        self._optimizer = optimizer
+        self._every = every
+        self._histograms_every = 10 * every if histograms_every is None else histograms_every
+        self._record_every = 10 * every if record_every is None else record_every
+        self._attention = attention
+        self._depth = depth
+        self._step = first_step
+        self._enabled = enabled and writer.enabled
+        self._pending: dict[str, float] = {}
+        self._histograms: dict[str, statistics.Histogram] = {}
+        self._looked_at = -1
+        self._before: list[Tensor] = []
+        self._warned = False
+        self._handles: list[Any] = []
+        if self._enabled and optimizer is not None:
+            self._handles.append(optimizer.register_step_pre_hook(self._before_optimizer_step))
+            self._handles.append(optimizer.register_step_post_hook(self._after_optimizer_step))
+
+    @property
+    def global_step(self) -> int:
+        """The step that is being made."""
+        return self._step
+
+    @global_step.setter
+    def global_step(self, step: int) -> None:
+        self._step = step
+
+    # ---- what a loop calls
+
+    @contextlib.contextmanager
+    def observe(self) -> Iterator[Any]:
+        """Around forward and backward pass: a recorded step when one is due, else nothing."""
+        if not self._enabled or not _due(self._step, self._record_every):
+            yield None
+            return
+        with self._writer.record_step(
+            self._models, step=self._step, optimizer=self._optimizer, attention=self._attention
+        ) as observation:
+            yield observation
+
+    def step(self, loss: Tensor | float | None = None, **values: float) -> None:
+        """At the end of a training step, after the optimizer's.
+
+        Args:
+            loss: Logged as ``monitor/loss``; a tensor is fetched on due steps only.
+            values: Further scalars, logged as ``monitor/<name>``.
+        """
+        if self._enabled:
+            with self._harmless():
+                self._log(loss, values)
+        self._step += 1
+
+    def add_scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Numbers of a trainer's own, logged as ``monitor/<name>`` whether the step is due or not."""
+        if self._enabled:
+            with self._harmless():
+                named = {f"monitor/{name}": float(value) for name, value in values.items()}
+                self._writer.add_summary(summaries.scalars(named), step)
+
+    def add_hyperparameters(self, values: Mapping[str, Any], metrics: Mapping[str, float] | None = None) -> None:
+        """A row in TensorBoard's HParams tab; call it once, at the end when there are `metrics`."""
+        if self._enabled:
+            with self._harmless():
+                for message in summaries.hyperparameters(values, metrics or {}):
+                    self._writer.add_summary(message, self._step)
+
+    def close(self) -> None:
+        """Stop looking at the optimizer. The writer stays open."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._before.clear()
+
+    def __enter__(self) -> StructureMonitor:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    # ---- the optimizer's step
+
+    def _before_optimizer_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if _due(self._step, self._every):
+            with self._harmless():
+                # With a closure (Lightning, LBFGS) the backward pass is yet to run, within the optimizer's step.
+                if not any(map(callable, (*args[1:], *kwargs.values()))):
+                    self._look_at_gradients()
+                self._before = [parameter.detach().clone() for _, parameter in self._trained()]
+
+    def _after_optimizer_step(self, *unused: Any) -> None:
+        before, self._before = self._before, []
+        if before:
+            with self._harmless():
+                if self._looked_at != self._step:
+                    self._look_at_gradients()
+                self._look_at_updates(before)
+
+    def _look_at_gradients(self) -> None:
+        self._looked_at = self._step
+        with torch.no_grad():
+            for name, model in self._models.items():
+                found = {path: p.grad for path, p in model.named_parameters() if p.grad is not None}
+                if not found:
+                    continue
+                norms = dict(zip(found, statistics.norms(list(found.values())), strict=True))
+                self._pending[f"gradient_norm/{name}"] = statistics.root_sum_square(norms.values())
+                for module, value in statistics.by_module(norms, self._depth).items():
+                    if module:
+                        self._pending[f"gradient_norm/{name}/{module}"] = value
+                if _due(self._step, self._histograms_every):
+                    self._add_histograms(f"gradients/{name}", found)
+
+    def _look_at_updates(self, before: list[Tensor]) -> None:
+        """Norm of what the optimizer's step changed ÷ norm of what was there, by module."""
+        with torch.no_grad():
+            trained = self._trained()
+            changes = statistics.norms([parameter - old for (_, parameter), old in zip(trained, before, strict=True)])
+            sizes = statistics.norms(before)
+        for name in self._models:
+            prefix = f"{name}\0"
+            paths = [path for path, _ in trained]
+            change = {p[len(prefix) :]: v for p, v in zip(paths, changes, strict=True) if p.startswith(prefix)}
+            size = {p[len(prefix) :]: v for p, v in zip(paths, sizes, strict=True) if p.startswith(prefix)}
+            total = statistics.root_sum_square(size.values())
+            if total > 0:
+                self._pending[f"update_ratio/{name}"] = statistics.root_sum_square(change.values()) / total
+            of_modules = statistics.by_module(size, self._depth)
+            for module, value in statistics.by_module(change, self._depth).items():
+                if module and of_modules.get(module, 0.0) > 0:
+                    self._pending[f"update_ratio/{name}/{module}"] = value / of_modules[module]
+
+    def _trained(self) -> list[tuple[str, nn.Parameter]]:
+        """("model name NUL path", parameter) of what the optimizer trains."""
+        assert self._optimizer is not None
+        trained = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
+        return [
+            (f"{name}\0{path}", parameter)
+            for name, model in self._models.items()
+            for path, parameter in model.named_parameters()
+            if id(parameter) in trained
+        ]
+
+    # ---- logging
+
+    def _log(self, loss: Tensor | float | None, values: Mapping[str, float]) -> None:
+        if not _due(self._step, self._every):
+            return
+        if self._looked_at != self._step:
+            self._look_at_gradients()
+        found, self._pending = self._pending, {}
+        if loss is not None:
+            found["monitor/loss"] = float(loss.detach().float().mean()) if isinstance(loss, Tensor) else float(loss)
+        found |= {f"monitor/{name}": float(value) for name, value in values.items()}
+        found |= self._learning_rates() | _memory()
+        with torch.no_grad():
+            for name, model in self._models.items():
+                found |= self._weights(name, model) | _batch_statistics(name, model)
+        self._writer.add_summary(summaries.scalars(found), self._step)
+        histograms, self._histograms = self._histograms, {}
+        if histograms:
+            self._writer.add_summary(summaries.histograms(histograms), self._step)
+        self._writer.flush()
+
+    def _weights(self, name: str, model: nn.Module) -> dict[str, float]:
+        trained = {path: p for path, p in model.named_parameters() if p.requires_grad and p.is_floating_point()}
+        if _due(self._step, self._histograms_every):
+            self._add_histograms(f"weights/{name}", trained)
+        weights = {path: p for path, p in trained.items() if p.dim() > 1}
+        deviations = statistics.standard_deviations(list(weights.values()))
+        return {f"weight_std/{name}/{path}": value for path, value in zip(weights, deviations, strict=True)}
+
+    def _add_histograms(self, prefix: str, tensors: Mapping[str, Tensor]) -> None:
+        for path, tensor in tensors.items():
+            made = statistics.histogram(tensor)
+            if made is not None:
+                self._histograms[f"{prefix}/{path}"] = made
+
+    def _learning_rates(self) -> dict[str, float]:
+        """One value when all groups of the optimizer agree, else one for each group."""
+        groups = self._optimizer.param_groups if self._optimizer is not None else []
+        rates = {f"learning_rate/group{k}": float(group["lr"]) for k, group in enumerate(groups) if "lr" in group}
+        return {"learning_rate": next(iter(rates.values()))} if len(set(rates.values())) == 1 else rates
+
+    @contextlib.contextmanager
+    def _harmless(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not self._warned:
+                self._warned = True
+                text = f"tb_plugin_structure: monitoring failed ({type(error).__name__}: {error}); training goes on"
+                warnings.warn(text, stacklevel=3)
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _batch_statistics(name: str, model: nn.Module) -> dict[str, float]:
+    """Mean over channels of running means, and of running variances."""
+    modules = {
+        path: module
+        for path, module in model.named_modules()
+        if isinstance(module, _BATCH_NORMS) and module.running_mean is not None and module.running_var is not None
+    }
+    mean = statistics.means([module.running_mean for module in modules.values()])  # type: ignore[misc]
+    variance = statistics.means([module.running_var for module in modules.values()])  # type: ignore[misc]
+    found = {f"batch_norm/{name}/{path}/running_mean": value for path, value in zip(modules, mean, strict=True)}
+    return found | {
+        f"batch_norm/{name}/{path}/running_variance": value for path, value in zip(modules, variance, strict=True)
+    }
+
+
+def _memory() -> dict[str, float]:
+    """Allocated and reserved bytes of the current accelerator; nothing on a CPU."""
+    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return {}
+    return {
+        "memory/allocated_bytes": float(torch.cuda.memory_allocated()),
+        "memory/peak_allocated_bytes": float(torch.cuda.max_memory_allocated()),
+        "memory/reserved_bytes": float(torch.cuda.memory_reserved()),
+    }

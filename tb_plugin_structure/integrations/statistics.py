@@ -1,0 +1,107 @@
+"""Statistics of many tensors in few kernels and one transfer from each device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+BINS = 64
+
+
+class Histogram(NamedTuple):
+    """`counts[i]` values lie between `edges[i]` and `edges[i + 1]`."""
+
+    edges: list[float]
+    counts: list[float]
+    total: float
+    total_of_squares: float
+
+
+def values_of(numbers: Sequence[Tensor]) -> list[float]:
+    """Single numbers from wherever they are, with one transfer a device."""
+    found = [math.nan] * len(numbers)
+    devices: dict[torch.device, list[int]] = {}
+    for position, number in enumerate(numbers):
+        if not number.is_meta:
+            devices.setdefault(number.device, []).append(position)
+    for positions in devices.values():
+        stacked = torch.stack([numbers[position].detach().to(torch.float64) for position in positions]).tolist()
+        for position, value in zip(positions, stacked, strict=True):
+            found[position] = value
+    return found
+
+
+def norms(tensors: Sequence[Tensor]) -> list[float]:
+    """L2 norm of each tensor. Half precision is squared and summed in float32."""
+    return values_of([_norm(tensor) for tensor in tensors])
+
+
+def standard_deviations(tensors: Sequence[Tensor]) -> list[float]:
+    """Population standard deviation of each tensor's elements; NaN for an empty one."""
+    return values_of([_wide(tensor).std(correction=0) if tensor.numel() else _nan(tensor) for tensor in tensors])
+
+
+def means(tensors: Sequence[Tensor]) -> list[float]:
+    return values_of([_wide(tensor).mean() if tensor.numel() else _nan(tensor) for tensor in tensors])
+
+
+def histogram(tensor: Tensor) -> Histogram | None:
+    """64 equal bins from the least to the largest finite element; None when there is none."""
+    wide = _wide(tensor).reshape(-1)
+    if wide.is_meta:
+        return None
+    wide = wide[torch.isfinite(wide)]
+    if wide.numel() == 0:
+        return None
+    low, high, total, squares = values_of([wide.min(), wide.max(), wide.sum(), wide.square().sum()])
+    if low == high:  # one value: a bin around it
+        margin = abs(low) * 1e-3 or 1e-3
+        low, high = low - margin, high + margin
+    counts = torch.histc(wide, BINS, low, high).tolist()
+    width = (high - low) / BINS
+    return Histogram([low + width * edge for edge in range(BINS + 1)], counts, total, squares)
+
+
+def by_module(norms_of: Mapping[str, float], depth: int) -> dict[str, float]:
+    """Norms of parameters -> norms of the modules that own them, paths cut to `depth` names: the root of the sum of
+    squares, as if the parameters were one vector. Parameters without a value are left out."""
+    squares: dict[str, float] = {}
+    for path, value in norms_of.items():
+        if not math.isnan(value):
+            module = ".".join(path.split(".")[:-1][:depth])
+            squares[module] = squares.get(module, 0.0) + value * value
+    return {module: math.sqrt(square) for module, square in squares.items()}
+
+
+def root_sum_square(values: Iterable[float]) -> float:
+    """The norm of all parameters together, NaN ones left out."""
+    return math.sqrt(sum(value * value for value in values if not math.isnan(value)))
+
+
+def _norm(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    if tensor.is_sparse:
+        tensor = tensor.coalesce().values()
+    dtype = torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else None
+    norm: Tensor = torch.linalg.vector_norm(_local(tensor), dtype=dtype)
+    return norm
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    tensor = _local(tensor.detach())
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """This rank's part of a distributed tensor: its statistics must not wait for other ranks."""
+    to_local = getattr(tensor, "to_local", None)
+    local: Tensor = to_local() if callable(to_local) else tensor
+    return local
+
+
+def _nan(tensor: Tensor) -> Tensor:
+    return torch.full((), math.nan, device=tensor.device)

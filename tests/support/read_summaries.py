@@ -1,0 +1,40 @@
+"""What an event file holds, read by TensorBoard's own reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tensorboard.backend.event_processing import event_file_loader
+from tensorboard.util import tensor_util
+
+
+def _values(folder: Path) -> Iterator[tuple[int, Any]]:
+    for path in sorted(folder.rglob("*tfevents*")):
+        for event in event_file_loader.EventFileLoader(str(path)).Load():
+            for value in event.summary.value:
+                yield event.step, value
+
+
+def scalars(folder: Path) -> dict[str, dict[int, float]]:
+    """Tag -> step -> value."""
+    found: dict[str, dict[int, float]] = {}
+    for step, value in _values(folder):
+        if value.metadata.plugin_data.plugin_name == "scalars":
+            found.setdefault(value.tag, {})[step] = float(tensor_util.make_ndarray(value.tensor))
+    return found
+
+
+def histograms(folder: Path) -> dict[str, list[int]]:
+    """Tag -> steps."""
+    return records(folder, plugin="histograms")
+
+
+def records(folder: Path, plugin: str = "structure") -> dict[str, list[int]]:
+    """Tag -> steps of the values of a plugin, or of all whose name begins so."""
+    found: dict[str, list[int]] = {}
+    for step, value in _values(folder):
+        if value.metadata.plugin_data.plugin_name.startswith(plugin):
+            found.setdefault(value.tag, []).append(step)
+    return found
