@@ -109,7 +109,8 @@ interface RowProps {
 
 function Row({ state, tree, row: { node, depth }, top, position, wide }: RowProps) {
   const isPair = tree.sides.student !== null;
-  const expandable = tree.isExpandable(node);
+  // The model itself stays open: there is nothing beside it.
+  const expandable = node > 0 && tree.isExpandable(node);
   const isOpen = state.open.value.has(node);
   const isSelected = state.selected.value === node;
   const classes = [
@@ -181,7 +182,7 @@ function NameCell(props: {
           class="twisty"
           tabIndex={-1}
           aria-hidden="true"
-          style={{ visibility: tree.isExpandable(node) ? "visible" : "hidden" }}
+          style={{ visibility: node > 0 && tree.isExpandable(node) ? "visible" : "hidden" }}
           onClick={(event) => {
             event.stopPropagation();
             state.toggle(node, side);

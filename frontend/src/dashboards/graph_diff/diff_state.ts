@@ -155,7 +155,7 @@ export class DiffState {
 
   toggle(node: number, side: SideName = "teacher", isPointed = false): void {
     const tree = this.comparison.value?.tree;
-    if (!tree?.isExpandable(node)) return;
+    if (node <= 0 || !tree?.isExpandable(node)) return;
     const next = new Set(this.open.value);
     const opening = !next.delete(node);
     if (opening) {
