@@ -72,7 +72,7 @@ def test_resnet_rows_and_adapters_are_in_the_page(server: TensorBoardServer, ope
         tab.expect_text(text)
     tab.expect_text("0.46 × parameters")
     # The last stage lies below the fold of a virtualised table; a filter brings it up.
-    tab.frame.get_by_placeholder("Search all columns").fill("layer4")
+    tab.frame.get_by_placeholder("Search these columns").fill("layer4")
     for text in ("2048×7×7", "512×7×7", "Conv1x1(512->2048)"):
         tab.expect_text(text)
     # Numbers are short at rest and exact on hover.

@@ -97,6 +97,11 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
         rows.text("adapter", row) === "" ? "" : shortNumber(rows.number("adapter_parameters", row)),
       number: (row) =>
         rows.text("adapter", row) === "" ? Number.NaN : rows.number("adapter_parameters", row),
+      render: (cell, row) => {
+        const count = rows.number("adapter_parameters", row);
+        cell.textContent = rows.text("adapter", row) === "" ? "" : shortNumber(count);
+        if (cell.textContent !== "") cell.dataset.tip = `${exactNumber(count)} parameters in the adapter`;
+      },
     },
     ...QUANTITIES.map(
       (quantity): TableColumn => ({
