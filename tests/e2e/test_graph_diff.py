@@ -105,10 +105,10 @@ def test_search_goes_from_result_to_result(server: TensorBoardServer, open_tab: 
 
 
 def test_an_address_shows_the_same_picture(server: TensorBoardServer, open_tab: OpenTab) -> None:
-    state = f"{BERTS}&at=S:transformer.layer.3.ffn&kinds=deleted&view=outline"
+    state = f"{BERTS}&at=S:transformer.layer.3.attention&kinds=deleted&view=outline"
     tab = open_tab(server.url, "graph_diff", state)
     outline(tab)
-    expect(selected(tab)).to_contain_text("ffn")
+    expect(selected(tab)).to_contain_text("attention")
     expect(tab.frame.get_by_role("button", name=re.compile("only in teacher"))).to_have_attribute(
         "aria-pressed", "true"
     )

@@ -53,7 +53,10 @@ export class GraphView {
     this.canvas.tabIndex = 0;
     this.canvas.className = "graph";
     this.canvas.setAttribute("role", "img");
-    this.canvas.setAttribute("aria-label", "Graph of the models. The outline beside it holds the same as a tree.");
+    this.canvas.setAttribute(
+      "aria-label",
+      "Graph of the models. The outline beside it holds the same as a tree.",
+    );
     this.minimap = new Minimap((x, y) => {
       this.camera.x = x - this.camera.width / this.camera.scale / 2;
       this.camera.y = y - this.camera.height / this.camera.scale / 2;
