@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tb_plugin_structure.analysis.audit import AuditReport, rules
+from tb_plugin_structure.analysis.audit import AuditReport, registered_rules
 from tb_plugin_structure.analysis.audit.compare import ADAPT, INCOMPATIBLE, UNMATCHED
 from tb_plugin_structure.analysis.audit.findings import SEVERITIES
 from tb_plugin_structure.v1 import alignment_pb2
@@ -24,11 +24,11 @@ def check_gates(gates: Sequence[str]) -> None:
         kind, colon, name = gate.partition(":")
         if gate in (*_VERDICTS, *SEVERITIES, ANY_CHANGE):
             continue
-        if kind == "finding" and colon and name in rules():
+        if kind == "finding" and colon and name in registered_rules():
             continue
         raise GateError(
             f"--fail-on {gate!r}: expected {', '.join((*_VERDICTS, *SEVERITIES, ANY_CHANGE))} or finding:ID, where ID "
-            f"is one of {', '.join(sorted(rules()))}"
+            f"is one of {', '.join(sorted(registered_rules()))}"
         )
 
 

@@ -18,8 +18,8 @@ from tb_plugin_structure.analysis.audit.feature import Dimension as Dimension
 from tb_plugin_structure.analysis.audit.feature import Feature as Feature
 from tb_plugin_structure.analysis.audit.findings import Context, Settings, find
 from tb_plugin_structure.analysis.audit.findings import Finding as Finding
+from tb_plugin_structure.analysis.audit.findings import registered_rules as registered_rules
 from tb_plugin_structure.analysis.audit.findings import rule as rule
-from tb_plugin_structure.analysis.audit.findings import rules as rules
 from tb_plugin_structure.analysis.audit.report import AuditReport as AuditReport
 from tb_plugin_structure.analysis.audit.report import Hook as Hook
 from tb_plugin_structure.analysis.audit.rows import build_rows, stage_costs

@@ -135,6 +135,8 @@ class Chain:
         if source == target:
             return
         self.mismatch(spatial_class(source, target))
+        if all(size == 1 for size in source):
+            raise Refusal(NO_ROUTE["vector", "map"])
         if all(a >= b for a, b in zip(source, target, strict=True)):
             self.add(Pool(target))
         else:

@@ -106,7 +106,7 @@ def unregister(id: str) -> None:
     del _RULES[id]
 
 
-def rules() -> dict[str, Rule]:
+def registered_rules() -> dict[str, Rule]:
     """All registered rules by id, built-in ones included."""
     importlib.import_module("tb_plugin_structure.analysis.audit.rules")  # registers them
     return dict(_RULES)
@@ -126,7 +126,7 @@ class Settings:
 
     def check(self) -> None:
         """Raise ValueError when a rule or severity named here does not exist."""
-        known = rules()
+        known = registered_rules()
         for entry in (*self.silence, *self.severities):
             id = entry.partition(":")[0]
             if id not in known and id != "*":
@@ -148,7 +148,7 @@ def find(context: Context, settings: Settings | None = None) -> list[Finding]:
     rule must not hide what the others found."""
     settings = settings or Settings()
     found: list[Finding] = []
-    for registered in rules().values():
+    for registered in registered_rules().values():
         found.extend(_run(registered, context))
     rows = _first_rows(context)
     kept = [

@@ -7,7 +7,7 @@ from tb_plugin_structure.analysis.audit.feature import Dimension, Feature
 
 FEATURES = (dim.HIDDEN, dim.CHANNELS, dim.VOCABULARY, dim.CLASSES)
 
-_ALIKE = frozenset({dim.HIDDEN, dim.CHANNELS})
+_ALIKE = frozenset({dim.HIDDEN, dim.CHANNELS, dim.CLASSES, dim.VOCABULARY})
 
 
 def describe(feature: Feature) -> str:
@@ -56,6 +56,7 @@ def same_but_batch(shape: tuple[int, ...], teacher: Feature) -> bool:
 
 
 def same_meaning(teacher: str, student: str) -> bool:
+    """Whether two names may stand for one thing, given that the sizes agree."""
     return teacher == student or dim.UNKNOWN in (teacher, student) or {teacher, student} <= _ALIKE
 
 

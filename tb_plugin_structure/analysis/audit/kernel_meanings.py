@@ -44,9 +44,9 @@ def carry(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> L
     that has it at full size; values win over parameters."""
     shape = names.shapes[outputs[0]]
     candidates = [t for t in inputs if t in names.labels and t not in names.parameters]
-    for tensor in candidates:
-        if names.shapes[tensor] == shape:
-            return names.labels[tensor]
+    same = [names.labels[tensor] for tensor in candidates if names.shapes[tensor] == shape]
+    if same:
+        return same[0] if len(same) == 1 else tuple(map(_clearest, zip(*same, strict=True)))
     out: list[Dimension | None] = [None] * len(shape)
     for tensor in candidates:
         label = names.labels[tensor]
@@ -62,6 +62,12 @@ def carry(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> L
     if not any(out):
         return None
     return tuple(d or Dimension(dim.UNKNOWN, size) for d, size in zip(out, shape, strict=True))
+
+
+def _clearest(dimensions: tuple[Dimension, ...]) -> Dimension:
+    """The first operand's dimension, unless only another operand says what it means."""
+    known = (d for d in dimensions if d.name not in (dim.UNKNOWN, dim.SINGLE))
+    return next(known, dimensions[0])
 
 
 def _map(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> Label | None:

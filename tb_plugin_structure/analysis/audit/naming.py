@@ -239,12 +239,12 @@ class Names:
                 operator = int(self.structure.kernels["operator"][kernel])
                 call = int(self.structure.operators["call"][operator])
                 return self.structure.call_path(call), chain
-            if self.kernel_names[kernel] not in _SHAPE_ONLY and self.kernel_names[kernel] != "add":
+            if self.kernel_names[kernel] not in _SHAPE_ONLY and self.kernel_names[kernel] not in ("add", "div", "mul"):
                 return None
             data = [t for t in self.inputs[kernel] if t not in self.parameters]
-            if len(data) != 1:
+            if not data:
                 return None
-            chain.append(data[0])
+            chain.append(data[0])  # of two predictions that are averaged, either one tells
         return None
 
 

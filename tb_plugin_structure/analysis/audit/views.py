@@ -14,6 +14,10 @@ from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.feature import Dimension
 
 SEPARATOR = "·"
+WINDOWS = "windows"
+PATCH = "patch"
+_PIECES_OF_FEATURES = frozenset({dim.HEADS, dim.HEAD_DIM, dim.HIDDEN, dim.CHANNELS, PATCH})
+"""What is one feature dimension when it is folded together: heads, groups of channels in any order, merged patches."""
 
 
 def merge(factors: Sequence[Dimension]) -> Dimension:
@@ -28,14 +32,16 @@ def merge(factors: Sequence[Dimension]) -> Dimension:
         return Dimension(dim.TOKENS, size, grid=(meaningful[0].size, meaningful[1].size), parts=parts)
     if names == (dim.DEPTH, dim.HEIGHT, dim.WIDTH):
         return Dimension(dim.TOKENS, size, parts=parts)
-    if names == (dim.HEADS, dim.HEAD_DIM):
-        return Dimension(dim.HIDDEN, size, parts=parts)
+    if names[0] == WINDOWS and names[1:] in ((dim.HEIGHT,), (dim.WIDTH,)):
+        return Dimension(names[1], size)
+    if set(names) <= _PIECES_OF_FEATURES:
+        return Dimension(dim.CHANNELS if dim.CHANNELS in names else dim.HIDDEN, size, parts=parts)
     return Dimension(SEPARATOR.join(names), size, parts=parts)
 
 
 def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimension, ...] | None:
     """Meaning of `dimensions` seen under `shape`; None when the view mixes them."""
-    queue = list(dimensions)
+    queue, shape = list(dimensions), list(shape)
     out: list[Dimension] = []
     position = 0
     while position < len(shape):
@@ -52,6 +58,9 @@ def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimensi
             if not queue or size % product:
                 return None
             need, factor = size // product, queue.pop(0)
+            if factor.parts and factor.parts[-1].size == 1 and shape[position + 1 : position + 2] == [1]:
+                queue[:0] = factor.parts  # the part of size 1 is the next dimension of its own
+                continue
             if factor.size == 1:
                 taken.append(factor)
             elif need % factor.size == 0:
@@ -120,9 +129,10 @@ def _split_names(factor: Dimension, sizes: Sequence[int]) -> Sequence[str]:
     if name == dim.TOKENS and count == 2 and not factor.special:
         if factor.grid == tuple(sizes) or (factor.grid is None and sizes[0] == sizes[1]):
             return (dim.HEIGHT, dim.WIDTH)
-        return ("windows", dim.TOKENS)
+        return (WINDOWS, dim.TOKENS)
     if name in (dim.HEIGHT, dim.WIDTH) and count == 2:
-        return ("windows", name)
+        # Patch merging takes pixels two by two; what is split into larger pieces are windows.
+        return (name, PATCH) if sizes[1] == 2 else (WINDOWS, name)
     if name == dim.BATCH and count == 2:
         return (dim.BATCH, dim.TOKENS)
     return [dim.UNKNOWN] * count

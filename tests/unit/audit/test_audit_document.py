@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from tb_plugin_structure.analysis.audit.findings import rules, unregister
+from tb_plugin_structure.analysis.audit.findings import registered_rules, unregister
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "audit.md").read_text()
 
@@ -37,5 +37,5 @@ def test_the_code_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_every_rule_is_described() -> None:
-    missing = [name for name in rules() if f"`{name}`" not in TEXT]
+    missing = [name for name in registered_rules() if f"`{name}`" not in TEXT]
     assert missing == []

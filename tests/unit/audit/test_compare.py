@@ -119,7 +119,7 @@ def test_adapter(teacher: Feature, student: Feature, classes: tuple[str, ...], l
         (nchw(64, 7, 7), vector("hidden", 64), "a pooled vector has no positions"),
         (tokens(128, 64), nchw(64, 7, 7), "are not the grid of an image"),
         (tokens(128, 64), tokens(100, 64), "100 and 128 text tokens"),
-        (vector("classes", 64), vector("hidden", 64), "mean different things"),
+        (vector("classes", 64), vector("hidden", 32), "mean different things"),
         (
             feature(("batch", 2), ("tokens", 16), ("vocabulary", 32000)),
             feature(("batch", 2), ("tokens", 16), ("vocabulary", 50257)),

@@ -8,10 +8,11 @@ import pytest
 import torch
 import transformers as t
 
-from tb_plugin_structure.analysis.alignment import align
 from tb_plugin_structure.analysis.audit import audit
 from tb_plugin_structure.analysis.audit.compare import MATCH
 from tb_plugin_structure.capture import capture
+
+from .pairing import pair_by_path
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 TEXT = {"vocab_size": 99, **SMALL}
@@ -137,7 +138,7 @@ def test_a_healthy_model_has_no_warning_and_meets_itself(family: str) -> None:
     torch.manual_seed(0)
     model = getattr(t, model_class)(getattr(t, config_class)(**options)).eval().requires_grad_(False)
     structure = capture(model, (), inputs(kind), name=family)
-    report = audit(align(teacher=structure, student=structure))
+    report = audit(pair_by_path(structure, structure))
     assert [finding for finding in report.findings if finding.severity != "info"] == []
     assert [row.student_path for row in report.rows if row.verdict != MATCH] == []
     assert "match as they are" in report.summary()

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tb_plugin_structure.analysis.audit import Finding, audit, rule, rules
+from tb_plugin_structure.analysis.audit import Finding, audit, registered_rules, rule
 from tb_plugin_structure.analysis.audit.findings import unregister
 from tb_plugin_structure.capture import CaptureFailed, capture, observe
 from tb_plugin_structure.records.structure import Structure
@@ -60,8 +60,8 @@ def test_a_healthy_pair_gives_no_warning() -> None:
 
 
 def test_every_rule_explains_itself_and_says_what_to_do() -> None:
-    assert len(rules()) >= 25
-    for registered in rules().values():
+    assert len(registered_rules()) >= 25
+    for registered in registered_rules().values():
         assert registered.explanation.endswith("."), registered.id
         assert registered.fix.endswith("."), registered.id
 

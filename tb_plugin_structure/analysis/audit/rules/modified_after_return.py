@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, STAGE
+
+
+def _is_stage_or_block(side: Side, call: int) -> bool:
+    module, level = int(side.structure.module_calls["module"][call]), side.stages.of_call(call)[1]
+    return level == STAGE or (level == BLOCK and module in side.stages.elements)
 
 
 @rule(
@@ -24,9 +30,7 @@ def modified_after_return(context: Context) -> Iterator[Finding]:
             call for call in range(structure.module_calls.rows) if structure.module_calls["modified_after_return"][call]
         ]
         # The end of a stage or block is what people hook; a batch norm before a ReLU is everyday.
-        outer = [
-            call for call in changed if structure.call_children[call] and side.stages.of_call(call)[1] in (STAGE, BLOCK)
-        ]
+        outer = [call for call in changed if structure.call_children[call] and _is_stage_or_block(side, call)]
         if changed:
             first = (outer or changed)[0]
             paths = len({structure.call_path(call) for call in changed})

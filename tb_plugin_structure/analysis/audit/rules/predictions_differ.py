@@ -16,7 +16,9 @@ def _outputs(context: Context, mismatch: str) -> Iterator[tuple[int, Row, int, i
         if row.level != MODEL or mismatch not in row.comparison.classes:
             continue
         if row.teacher is not None and row.student is not None and row.teacher.shape and row.student.shape:
-            yield index, row, row.teacher.shape[-1], row.student.shape[-1]
+            teacher, student = row.teacher.shape[-1], row.student.shape[-1]
+            if teacher != student:
+                yield index, row, teacher, student
 
 
 @rule(
