@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment import blocks
+from tb_plugin_structure.analysis.alignment.branches import forks, reordered
 from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
-from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs, unique_anchors
+from tb_plugin_structure.analysis.alignment.sequence import longest_rising, monotone_pairs, unique_anchors
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.stages import StagePairs, anchor_stages
 from tb_plugin_structure.analysis.alignment.weights import EQUAL_WEIGHTS, correlations
@@ -94,6 +95,13 @@ def search(
         _in_pieces(teacher, student, found, top)
         return found
     plain = scores(side_t, side_s, small_scope=not top)
+    order = None
+    if pins is None:
+        order = _order_of_branches(teacher, student, node_t, node_s, side_t, side_s, top)
+    if order is not None:
+        side_s = describe(student.tree, student.signatures, node_s, [units_s[k] for k in order], codes)
+        found.side_s = side_s
+        plain = scores(side_t, side_s, small_scope=not top)
     matrix = plain.copy()
     _add_weights(teacher, student, side_t, side_s, matrix)
     if pins is not None:
@@ -103,10 +111,27 @@ def search(
         matrix[i, :] = matrix[:, j] = 0.0
     found.pairs = _between(matrix, _compatible(found.held.fixed, fixed))
     found.moved = _moved(found, matrix)
+    if order is not None:
+        kept = {found.pairs[place] for place in longest_rising([order[j] for _, j in found.pairs])}
+        found.moved = [pair for pair in found.pairs if pair not in kept] + found.moved
+        found.pairs = [pair for pair in found.pairs if pair in kept]
     for i, j in [*found.pairs, *found.moved]:
         found.fits[i, j] = _fit(side_t, side_s, plain, i, j)
     found.total = float(sum(matrix[i, j] for i, j in found.pairs)) + STACK_SUBSTANCE * len(found.stage_only)
     return found
+
+
+def _order_of_branches(
+    teacher: blocks.Side, student: blocks.Side, node_t: int, node_s: int, side_t: Side, side_s: Side, top: bool
+) -> list[int] | None:
+    """The student's units in the teacher's order of parallel branches; None to leave them as they ran."""
+    forks_t, forks_s = forks(teacher.tree, node_t, side_t.units), forks(student.tree, node_s, side_s.units)
+    if not forks_t or not forks_s:
+        return None
+    # Where a branch stands says nothing here.
+    anywhere_t = replace(side_t, place=np.zeros(len(side_t.units)))
+    anywhere_s = replace(side_s, place=np.zeros(len(side_s.units)))
+    return reordered(forks_t, forks_s, scores(anywhere_t, anywhere_s, small_scope=not top), len(side_s.units))
 
 
 def _in_pieces(teacher: blocks.Side, student: blocks.Side, found: Search, top: bool) -> None:

@@ -211,6 +211,9 @@ class Folding:
             name in CONTAINERS or len(tree.children[node]) == 1 or self.class_counts[name] < 2
         ):
             return False  # a wrapper around the block, or something that the model has once: a head, a stem
+        inside = range(node + 1, node + tree.size[node])
+        if any(tree.class_name[below] in self.element_classes and tree.children[below] for below in inside):
+            return False  # what holds a block is no block
         bag = self.signatures.bag[node]
         telling = bag[_TELLING_CODES] > 0
         if name in self.element_classes:
@@ -238,6 +241,8 @@ class Folding:
         varied = {name for name, extents in _extents_by_stem(self.tree, children).items() if name and len(extents) > 1}
         merged: list[tuple[_Key, list[int]]] = []
         for key, places in groups.items():
+            if key.stem and _read_one_tensor(self.tree, [children[place] for place in places]):
+                continue  # branch1, branch2 and so on that run side by side
             if key.stem in varied:
                 continue  # block1, block2 and so on that change the shape are stages of their author's, not one stack
             for other_key, other_places in merged:
@@ -288,6 +293,12 @@ class Folding:
     def _light(self, between: list[int], previous: int, children: list[int]) -> bool:
         """Whether what lies between two blocks is no larger than a block."""
         return sum(float(self.tree.mass[node]) for node in between) <= float(self.tree.mass[children[previous]]) * 1.01
+
+
+def _read_one_tensor(tree: Tree, nodes: Sequence[int]) -> bool:
+    """Whether several calls read the same tensor."""
+    read = {tuple(tree.input_tensors[tree.call[node]][:1]) for node in nodes if tree.call[node] >= 0}
+    return len(nodes) > 1 and len(read) == 1 and read != {()}
 
 
 def _extents_by_stem(tree: Tree, children: Sequence[int]) -> dict[str, set[Extent]]:

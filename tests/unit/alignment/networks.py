@@ -14,7 +14,8 @@ from tb_plugin_structure.v1 import structure_pb2
 
 @dataclass
 class Part:
-    """A module: its calls follow the order of `parts`; `called=False` makes it a container."""
+    """A module: its calls follow the order of `parts`; `called=False` makes it a container, `fan=True` gives its own
+    input to each of its parts."""
 
     name: str
     class_name: str
@@ -24,6 +25,7 @@ class Part:
     attributes: dict[str, str] = field(default_factory=dict)
     called: bool = True
     seed: int | None = None
+    fan: bool = False
 
 
 def linear(name: str, width: int, out: int, tokens: int = 8, seed: int | None = None) -> Part:
@@ -186,7 +188,7 @@ def record(root: Part, name: str = "model") -> Structure:
         value = given
         fan = part.class_name == "Attention"
         for place, child in enumerate(part.parts):
-            source = given if fan and place < len(part.parts) - 1 else value
+            source = given if part.fan or (fan and place < len(part.parts) - 1) else value
             value = calls(child, f"{path}.{child.name}" if path else child.name, row, source)
         if part.called:
             value = tensor(part.out)

@@ -1,0 +1,161 @@
+"""Parallel branches: what runs side by side may run in another order in the other model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
+from tb_plugin_structure.analysis.alignment.stacks import Unit
+from tb_plugin_structure.analysis.alignment.tree import Tree
+from tb_plugin_structure.records.table import Array
+
+_GAIN = 0.05
+"""By how much another order must fit better before it is taken."""
+
+_MOST_UNITS = 400
+_MOST_STRANDS = 10
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Strands that follow one another in time but not in data: each [begin, end) of unit positions."""
+
+    strands: tuple[tuple[int, int], ...]
+
+    @property
+    def begin(self) -> int:
+        return self.strands[0][0]
+
+    @property
+    def end(self) -> int:
+        return self.strands[-1][1]
+
+
+def forks(tree: Tree, scope: int, units: list[Unit]) -> list[Fork]:
+    """Places where consecutive strands of units start from one tensor, or from what comes from outside the scope."""
+    reads = [_reads(tree, unit.first) for unit in units]
+    made = [_returns(tree, unit.last) for unit in units]
+    outside = _inputs(tree, scope)
+    ever = set(made)
+    readers = Counter(reads)
+    starts = [0] if units else []
+    sources: dict[int, int] = {}
+    for k, source in enumerate(reads):
+        fresh = source in outside or (source >= 0 and source not in ever)
+        sources[k] = -2 if fresh else source
+        if k and (source != made[k - 1] or readers[source] > 1):
+            starts.append(k)
+    found: list[Fork] = []
+    run: list[tuple[int, int]] = []
+    for place, begin in enumerate(starts):
+        end = starts[place + 1] if place + 1 < len(starts) else len(units)
+        if run and sources[begin] >= -2 and sources[begin] != -1 and sources[begin] == sources[run[0][0]]:
+            run.append((begin, end))
+            continue
+        if len(run) > 1:
+            found.append(Fork(tuple(run)))
+        run = [(begin, end)]
+    if len(run) > 1:
+        found.append(Fork(tuple(run)))
+    return found
+
+
+def reordered(teacher_forks: list[Fork], student_forks: list[Fork], matrix: Array, count: int) -> list[int] | None:
+    """The student's units in an order that follows the teacher's branches; None when the order it ran in fits as well.
+
+    Args:
+        teacher_forks: Of the teacher's units.
+        student_forks: Of the student's units.
+        matrix: Scores [teacher units, student units].
+        count: The student's units.
+    """
+    if not teacher_forks or not student_forks or max(matrix.shape) > _MOST_UNITS:
+        return None
+    order = list(range(count))
+    changed = False
+    for fork in student_forks:
+        found = [
+            _assignment(other, fork, matrix)
+            for other in teacher_forks
+            if max(len(other.strands), len(fork.strands)) <= _MOST_STRANDS
+            and abs(len(other.strands) - len(fork.strands)) <= 1
+        ]
+        if not found:
+            continue
+        best = max(found, key=lambda assignment: assignment.total)
+        if best.gain >= _GAIN:
+            order[fork.begin : fork.end] = best.units
+            changed = True
+    return order if changed else None
+
+
+@dataclass(frozen=True)
+class _Assignment:
+    """An order of a fork's strands: how well it fits, by how much better than as it ran, and the units in it."""
+
+    total: float
+    gain: float
+    units: list[int]
+
+
+def _assignment(teacher: Fork, student: Fork, matrix: Array) -> _Assignment:
+    """The best order of the student's strands against one fork of the teacher."""
+    fit = np.array(
+        [
+            [_total(matrix[begin_t:end_t, begin_s:end_s]) for begin_s, end_s in student.strands]
+            for begin_t, end_t in teacher.strands
+        ]
+    )
+    straight = sum(float(fit[a, b]) for a, b in monotone_pairs(fit))
+    free, partner = _best_assignment(fit)
+    ranks = sorted(range(len(student.strands)), key=lambda b: (partner.get(b, len(teacher.strands)), b))
+    complete = len(partner) == min(len(teacher.strands), len(student.strands))
+    gain = free - straight if complete else 0.0
+    return _Assignment(free, gain, [unit for b in ranks for unit in range(*student.strands[b])])
+
+
+def _best_assignment(fit: Array) -> tuple[float, dict[int, int]]:
+    """The largest sum of one-to-one pairs, and column -> row. Among equal sums, the order as it is."""
+    rows, columns = fit.shape
+    best: dict[int, tuple[float, int, tuple[int, ...]]] = {0: (0.0, 0, ())}
+    for b in range(columns):
+        grown = dict(best)
+        for used, (total, crossings, chosen) in best.items():
+            for a in range(rows):
+                if used >> a & 1 or fit[a, b] <= 0:
+                    continue
+                crossed = crossings + sum(1 for earlier in range(a + 1, rows) if used >> earlier & 1)
+                found = (round(total + float(fit[a, b]), 9), crossed, (*chosen, b * rows + a))
+                key = used | 1 << a
+                if key not in grown or (found[0], -found[1]) > (grown[key][0], -grown[key][1]):
+                    grown[key] = found
+        best = grown
+    total, _, chosen = max(best.values(), key=lambda entry: (entry[0], -entry[1]))
+    return total, {code // rows: code % rows for code in chosen}
+
+
+def _total(piece: Array) -> float:
+    return sum(float(piece[i, j]) for i, j in monotone_pairs(piece))
+
+
+def _reads(tree: Tree, node: int) -> int:
+    while tree.call[node] < 0:
+        node = tree.children[node][0]
+    inputs = tree.input_tensors[tree.call[node]]
+    return inputs[0] if inputs else -1
+
+
+def _returns(tree: Tree, node: int) -> int:
+    while tree.call[node] < 0:
+        node = tree.children[node][-1]
+    outputs = tree.output_tensors[tree.call[node]]
+    return outputs[0] if outputs else -1
+
+
+def _inputs(tree: Tree, scope: int) -> set[int]:
+    while scope >= 0 and tree.call[scope] < 0:
+        scope = tree.parent[scope]
+    return set(tree.input_tensors[tree.call[scope]]) if scope >= 0 else set()
