@@ -26,7 +26,7 @@ let tables = 0;
  * it, Enter opens its row, Space unfolds it.
  */
 export class VirtualTable {
-  private readonly idPrefix = `table-${++tables}`;
+  private readonly activeId = `active-cell-${++tables}`;
   private readonly header: HeaderRows;
   private readonly body: HTMLElement;
   private readonly window: RowWindow;
@@ -156,12 +156,13 @@ export class VirtualTable {
       this.drawRow(element, index, item);
       this.drawn.set(index, element);
     }
+    // What was not used again would be read by searches of the page.
+    for (const element of this.pool.splice(0)) element.remove();
     this.markActive();
   }
 
   private drawRow(element: HTMLElement, index: number, item: number): void {
     element.hidden = false;
-    element.id = `${this.idPrefix}-row-${index}`;
     element.setAttribute("role", "row");
     element.setAttribute("aria-rowindex", String(index + HeaderRows.COUNT + 1));
     element.style.transform = `translateY(${index * ROW_HEIGHT}px)`;
@@ -234,7 +235,6 @@ export class VirtualTable {
     const cell = existing ?? row.appendChild(document.createElement("div"));
     cell.setAttribute("role", "gridcell");
     cell.setAttribute("aria-colindex", String(position + 1));
-    cell.id = `${row.id}-${position}`;
     return cell;
   }
 
@@ -243,13 +243,17 @@ export class VirtualTable {
   }
 
   private markActive(): void {
-    for (const cell of this.body.querySelectorAll(".is-active")) cell.classList.remove("is-active");
+    for (const cell of this.body.querySelectorAll(".is-active")) {
+      cell.classList.remove("is-active");
+      cell.removeAttribute("id");
+    }
     const row = this.drawn.get(this.activeItem);
     const cell = row?.children[Math.min(this.activeColumn, row.children.length - 1)];
     if (cell === undefined) this.element.removeAttribute("aria-activedescendant");
     else {
       cell.classList.add("is-active");
-      this.element.setAttribute("aria-activedescendant", cell.id);
+      cell.id = this.activeId;
+      this.element.setAttribute("aria-activedescendant", this.activeId);
     }
   }
 
