@@ -33,11 +33,14 @@ _in_backward = torch._C._current_graph_task_id
 _CONVOLUTIONS = ("aten::convolution", "aten::conv2d", "aten::conv1d", "aten::_convolution")
 
 _NOT_WHOLE = (
-    "a softmax over {keys} scores ran here, but its rows are multiplied with the values in pieces (banded or "
-    "block-sparse attention): there is no whole matrix of probabilities"
+    "a softmax over {keys} scores ran here, but no product with the values reads its rows whole (banded, block-sparse "
+    "or renormalised attention): there is no matrix of probabilities over positions"
 )
 _FACTOR = "its softmaxes are factors of a product (low-rank or linear attention): none of them is the attention itself"
-_UNNORMALIZED = "scores reach the values without being normalised (linear attention or retention): no probabilities"
+_UNNORMALIZED = (
+    "products of queries and keys reach the values with row sums from {least:.3g} to {largest:.3g}: not normalised, or "
+    "only afterwards (linear attention, retention, a running softmax); log_attention can record them"
+)
 _NO_PRODUCT = (
     "a softmax here feeds a product, but its scores are no product of queries and keys (a router, pooling or additive "
     "attention); name the module in AttentionOptions.accept to record it"
@@ -286,9 +289,11 @@ class AttentionListener:
             made.kept = True
             if candidate.state == "mixed":
                 made.exactness += "; the model mixes the heads after this (talking heads)"
+            elif candidate.state == "combined":
+                made.exactness += "; the model combines it with another softmax before the values are read"
 
-    def _unnormalized(self, call: Any) -> None:
-        self._reason(call, _UNNORMALIZED)
+    def _unnormalized(self, call: Any, least: float, largest: float) -> None:
+        self._reason(call, _UNNORMALIZED.format(least=least, largest=largest))
 
     def _per_head(
         self, probabilities: torch.Tensor, scores: torch.Tensor | None, model: _Model, path: str

@@ -45,8 +45,10 @@ class Tag:
         stride, size: Of the key axis; size 0 when the axis is no longer known.
         start, keys: Keys are [start, start + keys) of that axis; the rest are columns of no key (learned sinks).
         width: Over how many values the product of query and key summed.
+        row_stride, row_size: Of the query axis; size 0 when it is not known.
         shape: Shape of the tagged tensor, as the model had it.
         candidate: The softmax, for probabilities.
+        combined: Further softmaxes that went into the same values.
     """
 
     kind: str
@@ -56,8 +58,11 @@ class Tag:
     start: int = 0
     keys: int = 0
     width: int = 0
+    row_stride: int = 1
+    row_size: int = 0
     shape: tuple[int, ...] = ()
     candidate: Candidate | None = None
+    combined: tuple[Candidate, ...] = ()
 
 
 @dataclass(eq=False)
@@ -71,7 +76,8 @@ class Candidate:
         record: What was computed from it right away, an object of the listener; None when nothing was.
         call: The module call in which the softmax ran.
         state: "" until a product reads it, then "whole"; "pieces" (a band or blocks of it), "factor" (multiplied with
-            other probabilities), "weight" (multiplied with a parameter), "mixed" (heads are mixed first).
+            other probabilities), "weight" (multiplied with a parameter), "mixed" (heads are mixed first), "combined"
+            (with another softmax).
     """
 
     scored: bool
@@ -90,7 +96,8 @@ class SoftmaxFollower:
         found: Called at a softmax with ``(candidate, probabilities, scores or None, kernel name)``; both tensors have
             the key axis last and cut to the keys. Sets ``candidate.record`` when it takes the softmax.
         used: Called once, with a candidate and the call, when a product read it.
-        unnormalized: Called with a call when scores reach the values without being normalised.
+        unnormalized: Called with a call, and the least and the largest row sum, when scores reach the values without
+            being normalised.
     """
 
     def __init__(
@@ -98,7 +105,7 @@ class SoftmaxFollower:
         weights: Iterable[torch.Tensor],
         found: Callable[[Candidate, torch.Tensor, torch.Tensor | None, str], None],
         used: Callable[[Candidate, Any], None],
-        unnormalized: Callable[[Any], None],
+        unnormalized: Callable[[Any, float, float], None],
     ) -> None:
         self._found, self._used, self._unnormalized = found, used, unnormalized
         self._tags: dict[int, tuple[StorageWeakRef, Tag]] = {}
@@ -172,10 +179,11 @@ class SoftmaxFollower:
         if scored and tag is not None and tag.size and 0 < tag.keys < size and _key_axis(tag, scores) == dim:
             start, keys = tag.start, tag.keys
         candidate = Candidate(scored, tag.width if tag is not None else 0, size - keys, call)
+        order = _rows_and_keys_last(tag, scores, dim)
         self._found(
             candidate,
-            result.movedim(dim, -1).narrow(-1, start, keys),
-            scores.movedim(dim, -1).narrow(-1, start, keys),
+            result.permute(order).narrow(-1, start, keys),
+            scores.permute(order).narrow(-1, start, keys),
             name.replace("::", ".") + ".default" if name != "aten::softmax" else "aten.softmax.int",
         )
         self._put(
@@ -215,11 +223,22 @@ class SoftmaxFollower:
             tag.candidate.state = "mixed"
             self._used(tag.candidate, call)
 
-    def _put_scores(self, result: torch.Tensor, width: int) -> None:
-        keys = result.shape[-1]
+    def _put_scores(self, result: torch.Tensor, width: int, row_axis: int = -2, key_axis: int = -1) -> None:
+        keys = result.shape[key_axis]
         self._put(
             result,
-            Tag("scores", int(result.storage_offset()), result.stride(-1), keys, 0, keys, width, tuple(result.shape)),
+            Tag(
+                "scores",
+                int(result.storage_offset()),
+                result.stride(key_axis),
+                keys,
+                0,
+                keys,
+                width,
+                result.stride(row_axis),
+                result.shape[row_axis],
+                tuple(result.shape),
+            ),
         )
 
     def _einsum(self, equation: str, left: torch.Tensor, right: torch.Tensor, result: Any, call: Any) -> None:
@@ -233,8 +252,11 @@ class SoftmaxFollower:
         if len(summed) == 1:
             self._consume(left, left_tag, terms[0].index(summed[0]), right_tag, call)
             self._consume(right, right_tag, terms[1].index(summed[0]), left_tag, call)
-            if left_tag is None and right_tag is None and result.dim() > 1:
-                self._put_scores(result, left.shape[terms[0].index(summed[0])])
+            rows = [letter for letter in terms[0] if letter in output and letter not in terms[1]]
+            keys = [letter for letter in terms[1] if letter in output and letter not in terms[0]]
+            if left_tag is None and right_tag is None and len(rows) == len(keys) == 1:
+                width = left.shape[terms[0].index(summed[0])]
+                self._put_scores(result, width, output.index(rows[0]), output.index(keys[0]))
 
     def _consume(self, operand: torch.Tensor, tag: Tag | None, axis: int, other: Tag | None, call: Any) -> None:
         """An operand of a product; `axis` is the one that is summed over."""
@@ -260,9 +282,14 @@ class SoftmaxFollower:
                 candidate.state = "weight"
             elif not candidate.scored and other is not None and other.kind in ("scores", "context"):
                 candidate.state = "factor"
+            elif length not in (tag.size, tag.keys):
+                candidate.state = "pieces"
             else:
-                candidate.state = "whole" if length in (tag.size, tag.keys) else "pieces"
+                candidate.state = "combined" if tag.combined else "whole"
             self._used(candidate, call)
+            for further in tag.combined:
+                further.state = candidate.state
+                self._used(further, call)
         elif tag.kind == "scores" and length == tag.size and (other is None or other.kind != "weight"):
             with aside():
                 self._normalized_by_hand(operand, axis, tag, call)
@@ -275,7 +302,7 @@ class SoftmaxFollower:
         sample = values.reshape(-1, values.shape[-1])[:256].float()
         sums = sample.sum(-1)
         if bool((sample < 0).any()) or not bool((sums - 1).abs().le(2e-2).all()):
-            self._unnormalized(call)
+            self._unnormalized(call, float(sums.min()), float(sums.max()))
             return
         if _numel(tag.shape) == values.numel() and tag.shape and tag.shape[-1] == values.shape[-1]:
             values = values.reshape(tag.shape)
@@ -291,6 +318,7 @@ class SoftmaxFollower:
             return
         source: torch.Tensor | None = None
         tag: Tag | None = None
+        combined: list[Candidate] = []
         for value in _tensors(args):
             found = self._tag(value)
             if found is None or found.kind == "weight":
@@ -299,6 +327,8 @@ class SoftmaxFollower:
                 continue
             if output.numel() < value.numel():
                 continue
+            if tag is not None and found.candidate is not None and tag.candidate not in (None, found.candidate):
+                combined.append(found.candidate)
             # Scores win over nothing; probabilities win over scores (dropout masks carry no tag).
             if tag is None or (found.kind == "probabilities" and tag.kind != "probabilities"):
                 source, tag = value, found
@@ -307,7 +337,18 @@ class SoftmaxFollower:
         if _storage_key(output) == _storage_key(source):
             return  # a view, or written in place: the tag of the storage still holds
         axis = _key_axis(tag, source)
-        moved = replace(tag, offset=int(output.storage_offset()), size=0, shape=tuple(output.shape))
+        moved = replace(
+            tag,
+            offset=int(output.storage_offset()),
+            size=0,
+            row_size=0,
+            shape=tuple(output.shape),
+            combined=(*tag.combined, *combined),
+        )
+        row = _row_axis(tag, source, axis)
+        row = None if row is None else row - source.dim() + output.dim()
+        if row is not None and 0 <= row < output.dim() and output.shape[row] == tag.row_size:
+            moved = replace(moved, row_stride=output.stride(row), row_size=tag.row_size)
         if axis is not None:
             out_axis = axis - source.dim() + output.dim()
             if name == "aten::cat" and output.dim() == source.dim():
@@ -369,6 +410,32 @@ def _key_axis(tag: Tag, view: torch.Tensor) -> int | None:
         if 1 < view.shape[axis] < tag.size and view.stride(axis) == tag.stride:
             return axis
     return None
+
+
+def _row_axis(tag: Tag, view: torch.Tensor, key_axis: int | None) -> int | None:
+    """The axis of a view of the tagged storage that runs over queries."""
+    if not tag.row_size:
+        return None
+    for axis in range(view.dim() - 1, -1, -1):
+        if axis != key_axis and view.shape[axis] == tag.row_size and view.stride(axis) == tag.row_stride:
+            return axis
+    return None
+
+
+def _rows_and_keys_last(tag: Tag | None, scores: torch.Tensor, dim: int) -> list[int]:
+    """Order of the axes that brings the queries to the last but one and `dim`, the keys, to the last place.
+
+    A product has two axes of its own; the softmax runs over one of them, the other one are the queries.
+    """
+    rest = [axis for axis in range(scores.dim()) if axis != dim]
+    if tag is not None and tag.kind == "scores":
+        key_axis = _key_axis(tag, scores)
+        row_axis = _row_axis(tag, scores, key_axis)
+        queries = key_axis if row_axis == dim else row_axis
+        if queries is not None and queries != dim:
+            rest.remove(queries)
+            rest.append(queries)
+    return [*rest, dim]
 
 
 def _cat_offset(args: Sequence[Any], source: torch.Tensor, axis: int) -> int:

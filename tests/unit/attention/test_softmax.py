@@ -28,6 +28,9 @@ FORMS = {
     "dropout in place": lambda q, k, v: F.dropout(scores(q, k).softmax(-1), 0.4, inplace=True) @ v,
     "transposed product": lambda q, k, v: v.transpose(-1, -2) @ scores(q, k).softmax(-1).transpose(-1, -2),
     "keys on rows": lambda q, k, v: v.transpose(-1, -2) @ scores(k, q).softmax(-2),
+    "heads last": lambda q, k, v: torch.einsum(
+        "bijh,bhjd->bihd", torch.einsum("bhid,bhjd->bijh", q, k).div(math.sqrt(8)).softmax(2), v
+    ),
     "exp and sum": lambda q, k, v: (scores(q, k).exp() / scores(q, k).exp().sum(-1, keepdim=True)) @ v,
     "log softmax": lambda q, k, v: scores(q, k).log_softmax(-1).exp() @ v,
     "chunks of queries": lambda q, k, v: torch.cat(
@@ -120,6 +123,21 @@ def test_learned_sink_column_is_left_out_and_said() -> None:
     assert "learned sink" in made.exactness
 
 
+def test_differential_attention_gives_both_maps() -> None:
+    q, k, v = query_key_value()
+
+    def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Ye et al., "Differential transformer"."""
+        first, second = scores(q[:, :2], k[:, :2]).softmax(-1), scores(q[:, 2:], k[:, 2:]).softmax(-1)
+        return (first - 0.3 * second) @ v[:, :2]
+
+    made = captured(Function(forward), q, k, v).maps
+    expected = probabilities(q, k)
+    for one, truth in zip(made, (expected[:, :2], expected[:, 2:]), strict=True):
+        np.testing.assert_allclose(one.probabilities, truth, atol=3e-7)
+        assert one.exactness.endswith("combines it with another softmax before the values are read")
+
+
 def test_talking_heads_are_kept_before_the_second_mix_and_said() -> None:
     q, k, v = query_key_value()
     before, after = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
@@ -175,7 +193,7 @@ def test_quadratic_attention_without_normalisation_is_named() -> None:
             return scores(q, k).tril() @ v
 
     reasons = nothing_from(Retention(), *query_key_value())
-    assert "without being normalised" in reasons[""]
+    assert "not normalised, or only afterwards" in reasons[""]
 
 
 def test_softmax_over_features_is_not_attention_over_positions() -> None:
@@ -197,7 +215,7 @@ def test_a_banded_softmax_is_no_matrix_over_positions() -> None:
             rows = scores(q, k).softmax(-1)
             return rows[..., :4] @ v[..., :4, :] + rows[..., 4:] @ v[..., 4:, :]
 
-    assert "in pieces" in nothing_from(BandedAttention(), q, k, v)[""]
+    assert "reads its rows whole" in nothing_from(BandedAttention(), q, k, v)[""]
 
 
 def test_contrastive_logits_that_no_product_reads_give_nothing() -> None:

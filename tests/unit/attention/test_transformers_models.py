@@ -199,7 +199,7 @@ def test_structured_attention_says_why_there_is_no_map() -> None:
     got = captured(model, **tokens(16, 0))
     assert got.maps == []
     assert list(got.not_captured) == ["encoder.layer.0.attention.self", "encoder.layer.1.attention.self"]
-    assert "banded or block-sparse" in got.not_captured["encoder.layer.0.attention.self"]
+    assert "banded, block-sparse" in got.not_captured["encoder.layer.0.attention.self"]
 
 
 def test_models_without_attention_say_so() -> None:
