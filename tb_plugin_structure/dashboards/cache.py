@@ -27,9 +27,13 @@ class BoundedCache:
     def bytes(self) -> int:
         return self._bytes
 
-    def __contains__(self, key: Hashable) -> bool:
+    def peek(self, key: Hashable) -> Any:
+        """The value of `key`, or None when it is not there."""
         with self._lock:
-            return key in self._entries
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
 
     def get(self, key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
         """The value of `key`; `make` returns (value, its size in bytes) when it is not there.
@@ -52,10 +56,15 @@ class BoundedCache:
             finally:
                 with self._lock:
                     self._making.pop(key, None)
-            with self._lock:
-                self._entries[key] = (value, size)
-                self._bytes += size
-                while self._bytes > self.maximum_bytes and len(self._entries) > 1:
-                    _, (_, dropped) = self._entries.popitem(last=False)
-                    self._bytes -= dropped
+            self.put(key, value, size)
             return value
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        """Keep a value of `size` bytes, and drop what was used least recently until all fit."""
+        with self._lock:
+            self._bytes += size - self._entries.get(key, (None, 0))[1]
+            self._entries[key] = (value, size)
+            self._entries.move_to_end(key)
+            while self._bytes > self.maximum_bytes and len(self._entries) > 1:
+                _, (_, dropped) = self._entries.popitem(last=False)
+                self._bytes -= dropped

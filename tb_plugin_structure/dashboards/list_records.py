@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import Query, respond_json
-from tb_plugin_structure.dashboards.store import Address, Describe, RecordStore, StoredRecord
+from tb_plugin_structure.dashboards.store import Describe, RecordStore, StoredRecord
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_overview_header
 from tb_plugin_structure.records.blobs import RecordError, check_version
@@ -70,39 +70,105 @@ def list_records(store: RecordStore, context: Any, experiment: str) -> dict[str,
     listing: dict[str, list[dict[str, Any]]] = {key: [] for key, _, _ in _KINDS}
     problems = listing["problems"] = []
     for key, plugin, describe in _KINDS:
-        series: dict[tuple[str, str], dict[str, Any]] = {}
-        for record, described in store.described(experiment, store.records(context, experiment, plugin), describe):
-            try:
-                shared, step = described()
-            except Exception as error:
-                problems.append(_problem(record, error))
-                continue
-            entry = series.get((record.run, record.tag))
-            if entry is None:
-                entry = series[record.run, record.tag] = {"run": record.run, "tag": record.tag, **shared, "steps": []}
-                if key == "structures":
-                    entry["kind"] = "outside" if record.tag.startswith("outside/") else "structure"
-            entry["steps"].append(step)
-        listing[key] = [series[name] for name in sorted(series)]
-    listing["structures"] += _added_graphs(store, context, experiment)
+        for entry, wrong in _listed(store, context, experiment, plugin, _entries(store, experiment, key, describe)):
+            listing[key] += entry
+            problems += wrong
+    for entry, _ in _listed(store, context, experiment, names.ADD_GRAPH_PLUGIN, _graph_entries(store, experiment)):
+        listing["structures"] += entry
     listing["structures"].sort(key=lambda entry: (entry["run"], entry["tag"]))
     return listing
 
 
-def _added_graphs(store: RecordStore, context: Any, experiment: str) -> list[dict[str, Any]]:
+Listed = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""The entry of one run and tag (none when it has no record that can be read), and its problems."""
+
+
+def _listed(
+    store: RecordStore,
+    context: Any,
+    experiment: str,
+    plugin: str,
+    make: Callable[[list[StoredRecord]], tuple[Listed, bool]],
+) -> list[Listed]:
+    """One item for each run and tag, sorted. What has not grown since it was last listed is not read again.
+
+    `make`: records of one run and tag -> (item, whether it may be kept).
+    """
+    there = store.series(context, experiment, plugin)
+    found: dict[tuple[str, str], Listed] = {}
+    for series, state in there.items():
+        kept = store.listed.peek((experiment, plugin, *series, state))
+        if kept is not None:
+            found[series] = kept
+    missing = there.keys() - found.keys()
+    if missing:
+        records: dict[tuple[str, str], list[StoredRecord]] = {}
+        for record in store.records(context, experiment, plugin, missing):
+            records.setdefault((record.run, record.tag), []).append(record)
+        for some in _portions(list(records.values())):
+            store.read_ahead(experiment, [record for group in some for record in group])
+            for group in some:
+                series = (group[0].run, group[0].tag)
+                found[series], lasting = make(group)
+                if lasting:
+                    store.listed.put((experiment, plugin, *series, there[series]), found[series], 2_000 * len(group))
+    return [found[series] for series in sorted(found)]
+
+
+def _portions(groups: list[list[StoredRecord]], size: int = 500) -> Iterator[list[list[StoredRecord]]]:
+    """Groups of about `size` records together, so that what is read ahead is still in memory when it is used."""
+    portion: list[list[StoredRecord]] = []
+    for group in groups:
+        portion.append(group)
+        if sum(map(len, portion)) >= size:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
+
+
+def _entries(
+    store: RecordStore, experiment: str, key: str, describe: Describe
+) -> Callable[[list[StoredRecord]], tuple[Listed, bool]]:
+    def make(records: list[StoredRecord]) -> tuple[Listed, bool]:
+        entry: dict[str, Any] = {}
+        problems: list[dict[str, Any]] = []
+        lasting = True
+        for record in records:
+            try:
+                shared, step = store.described(experiment, record, describe)
+            except Exception as error:
+                lasting = lasting and isinstance(error, RecordError)
+                problems.append(_problem(record, error))
+                continue
+            if not entry:
+                entry = {"run": record.run, "tag": record.tag, **shared, "steps": []}
+                if key == "structures":
+                    entry["kind"] = "outside" if record.tag.startswith("outside/") else "structure"
+            entry["steps"].append(step)
+        return ([entry] if entry else [], problems), lasting
+
+    return make
+
+
+def _graph_entries(store: RecordStore, experiment: str) -> Callable[[list[StoredRecord]], tuple[Listed, bool]]:
     """Graphs that add_graph wrote. Those of other frameworks are left to TensorBoard's own tab."""
-    entries = []
-    for record in store.records(context, experiment, names.ADD_GRAPH_PLUGIN):
-        if record.tag != names.ADD_GRAPH_TAG:
-            continue
-        try:
-            structure, digest = store.structure(context, experiment, Address(record.run, record.tag, record.step))
-        except RecordError:
-            continue
-        shared, step = _structure_step(structure.encode()[0])
-        step = {"step": record.step, "wall_time": record.wall_time, "hash": digest, **step}
-        entries.append({"run": record.run, "tag": record.tag, **shared, "kind": "graph", "steps": [step]})
-    return entries
+
+    def make(records: list[StoredRecord]) -> tuple[Listed, bool]:
+        entries = []
+        for record in records:
+            if record.tag != names.ADD_GRAPH_TAG:
+                continue
+            try:
+                structure, digest = store.added_graph(experiment, record)
+            except RecordError:
+                continue
+            shared, step = _structure_step(structure.encode()[0])
+            step = {"step": record.step, "wall_time": record.wall_time, "hash": digest, **step}
+            entries.append({"run": record.run, "tag": record.tag, **shared, "kind": "graph", "steps": [step]})
+        return (entries, []), True
+
+    return make
 
 
 def _problem(record: StoredRecord, error: Exception) -> dict[str, Any]:

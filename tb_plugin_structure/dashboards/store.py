@@ -10,12 +10,11 @@ overwrites; the Python reader keeps both attempts and hands out the first one. H
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -103,14 +102,31 @@ class RecordStore:
         self._fetchers = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="structure-records")
         self._headers = BoundedCache(_BLOB_CACHE_BYTES)
         self._descriptions = BoundedCache(_BLOB_CACHE_BYTES)
+        self.listed = BoundedCache(_BLOB_CACHE_BYTES)
         self.decoded = BoundedCache(_DECODED_CACHE_BYTES)
 
     # ---- reading
 
-    def records(self, context: Any, experiment: str, plugin: str, run: str = "", tag: str = "") -> list[StoredRecord]:
-        """Every record of a data plugin (of one run and tag, when given), by run, tag and step."""
+    def series(self, context: Any, experiment: str, plugin: str) -> dict[tuple[str, str], Hashable]:
+        """Each (run, tag) of a data plugin with something that changes whenever records are added to it."""
+        try:
+            listed = self._provider().list_blob_sequences(context, experiment_id=experiment, plugin_name=plugin)
+        except errors.NotFoundError:
+            return {}
+        return {
+            (run, tag): (series.max_step, series.max_wall_time, series.max_length)
+            for run, tags in listed.items()
+            for tag, series in tags.items()
+        }
+
+    def records(
+        self, context: Any, experiment: str, plugin: str, wanted: Collection[tuple[str, str]]
+    ) -> list[StoredRecord]:
+        """Every record of some (run, tag) of a data plugin, by run, tag and step."""
         data_provider = self._provider()
-        filter_ = provider.RunTagFilter(runs=[run], tags=[tag]) if tag else None
+        filter_ = provider.RunTagFilter(
+            runs=sorted({run for run, _ in wanted}), tags=sorted({tag for _, tag in wanted})
+        )
         try:
             read = data_provider.read_blob_sequences(
                 context, experiment_id=experiment, plugin_name=plugin, downsample=ALL, run_tag_filter=filter_
@@ -129,6 +145,8 @@ class RecordStore:
         found: list[StoredRecord] = []
         for run_name, tags in read.items():
             for tag_name, data in tags.items():
+                if (run_name, tag_name) not in wanted:
+                    continue
                 found += self._last_attempt(run_name, tag_name) or (
                     StoredRecord(
                         run_name,
@@ -167,33 +185,36 @@ class RecordStore:
         ]
 
     def described(
-        self, experiment: str, records: Sequence[StoredRecord], describe: Describe
-    ) -> Iterator[tuple[StoredRecord, Callable[[], tuple[dict[str, Any], dict[str, Any]]]]]:
-        """Each record with a function that returns its description, or raises what is wrong with the record.
+        self, experiment: str, record: StoredRecord, describe: Describe
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What `describe` says of a record's header, with the record's address; kept.
 
-        `describe`: header -> (what all steps of the series share, what belongs to this step). It is called once for
-        each record; the results are kept.
+        `describe`: header -> (what all steps of the series share, what belongs to this step).
         """
 
-        def description(record: StoredRecord) -> tuple[dict[str, Any], dict[str, Any]]:
-            def make() -> tuple[tuple[dict[str, Any], dict[str, Any]], int]:
-                header = record.blob(0)
+        def make() -> tuple[tuple[dict[str, Any], dict[str, Any]], int]:
+            header = self.header(experiment, record)
+            try:
                 shared, step = describe(header)
-                address = {"step": record.step, "wall_time": record.wall_time, "hash": _hash(header, record)}
-                return (shared, {**address, **step}), _DESCRIPTION_BYTES
+            except RecordError:
+                raise
+            except Exception as error:
+                raise RecordError(f"the record is damaged: {error}") from error
+            address = {"step": record.step, "wall_time": record.wall_time, "hash": _hash(header, record)}
+            return (shared, {**address, **step}), _DESCRIPTION_BYTES
 
-            return self._descriptions.get((experiment, *record.identity), make)
+        return self._descriptions.get((experiment, *record.identity), make)
+
+    def read_ahead(self, experiment: str, records: Sequence[StoredRecord]) -> None:
+        """Fetch headers side by side: the data server takes a millisecond or more for each."""
 
         def attempt(record: StoredRecord) -> None:
-            with contextlib.suppress(Exception):  # who asks for this record below gets the reason
-                description(record)
+            with contextlib.suppress(Exception):  # who asks for this record later gets the reason
+                self.header(experiment, record)
 
-        # The data server takes a millisecond or more for each blob, so what is not known yet is read side by side.
-        missing = [record for record in records if (experiment, *record.identity) not in self._descriptions]
-        if len(missing) > 1 and self._multiplexer is None:
-            list(self._fetchers.map(attempt, missing))
-        for record in records:
-            yield record, functools.partial(description, record)
+        unknown = [record for record in records if self._descriptions.peek((experiment, *record.identity)) is None]
+        if len(unknown) > 1 and self._multiplexer is None:
+            list(self._fetchers.map(attempt, unknown))
 
     def header(self, experiment: str, record: StoredRecord) -> bytes:
         """Blob 0, kept in memory: lists ask for it again and again."""
@@ -209,7 +230,7 @@ class RecordStore:
 
     def find(self, context: Any, experiment: str, plugin: str, address: Address) -> StoredRecord:
         """The record at an address; of several at one step the last written. Raises NotFoundError (404)."""
-        there = self.records(context, experiment, plugin, address.run, address.tag) if address.tag else []
+        there = self.records(context, experiment, plugin, {(address.run, address.tag)})
         steps = [record for record in there if record.step == address.step]
         if address.hash:
             steps = [record for record in steps if self.hash(experiment, record) == address.hash]
@@ -225,12 +246,16 @@ class RecordStore:
 
     def structure(self, context: Any, experiment: str, address: Address) -> tuple[Structure, str]:
         """A decoded structure and its hash; a graph that add_graph wrote is converted."""
-        added = address.tag == names.ADD_GRAPH_TAG
-        plugin = names.ADD_GRAPH_PLUGIN if added else names.STRUCTURE_PLUGIN
-        record = self.find(context, experiment, plugin, address)
-        identity = self.hash(experiment, record)
-        decode = self._converted if added else self._decoded
-        return self.decoded.get(("structure", experiment, *record.identity), lambda: decode(record)), identity
+        if address.tag == names.ADD_GRAPH_TAG:
+            return self.added_graph(experiment, self.find(context, experiment, names.ADD_GRAPH_PLUGIN, address))
+        record = self.find(context, experiment, names.STRUCTURE_PLUGIN, address)
+        key = ("structure", experiment, *record.identity)
+        return self.decoded.get(key, lambda: self._decoded(record)), self.hash(experiment, record)
+
+    def added_graph(self, experiment: str, record: StoredRecord) -> tuple[Structure, str]:
+        """A graph that add_graph wrote, as a structure, and its hash."""
+        key = ("structure", experiment, *record.identity)
+        return self.decoded.get(key, lambda: self._converted(record)), self.hash(experiment, record)
 
     @staticmethod
     def _decoded(record: StoredRecord) -> tuple[Structure, int]:
