@@ -42,7 +42,8 @@ def _word_table() -> Register:
     words = np.arange(65_536, dtype=np.uint32)
     single = np.array(_BYTES, np.uint32)
     once = single[words & 255] ^ (words >> 8)
-    return single[once & 255] ^ (once >> 8)
+    twice: Register = single[once & 255] ^ (once >> 8)
+    return twice
 
 
 def _one_by_one(data: bytes | memoryview, register: int) -> int:
@@ -77,12 +78,13 @@ def _apply_matrix(images: Register, registers: Register) -> Register:
 
 def _shift(registers: Register, zeros: int) -> Register:
     tables = _shift_tables(zeros)
-    return (
+    shifted: Register = (
         tables[0][registers & 255]
         ^ tables[1][(registers >> 8) & 255]
         ^ tables[2][(registers >> 16) & 255]
         ^ tables[3][registers >> 24]
     )
+    return shifted
 
 
 def _register(data: memoryview, register: int) -> int:
