@@ -148,6 +148,28 @@ def test_the_graph_is_exported_as_a_drawing(server: TensorBoardServer, open_tab:
         assert name in drawing
 
 
+def test_a_report_opens_from_a_file_without_a_server(
+    server: TensorBoardServer, open_tab: OpenTab, tmp_path: Path
+) -> None:
+    tab = open_tab(server.url, "graph_diff", f"{BERTS}&at=S:transformer.layer.1")
+    outline(tab)
+    tab.frame.get_by_role("button", name="Export what is shown").click()
+    with tab.page.expect_download() as download:
+        tab.frame.get_by_role("button", name="Report as one HTML file").click()
+    report = tmp_path / "report.html"
+    download.value.save_as(report)
+
+    page = tab.page
+    page.context.set_offline(True)
+    page.goto(report.as_uri())
+    # The picture that was exported: the same pair is selected, and the policies were computed beforehand.
+    expect(page.locator('[role=row][aria-selected="true"]')).to_contain_text("layer.1", timeout=20_000)
+    expect(page.get_by_role("complementary")).to_contain_text("0, 2, 4, 7, 9, 11")
+    page.get_by_label("policy").select_option("uniform")
+    expect(page.get_by_role("complementary")).to_contain_text("1, 3, 5, 7, 9, 11")
+    page.context.set_offline(False)
+
+
 def test_one_model_alone_is_a_graph_of_it(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "graph_diff", "t=bert%3Astructure%2FDistilBERT&s=-")
     tab.expect_text("DistilBertModel with 92 modules")

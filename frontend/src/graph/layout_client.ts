@@ -1,11 +1,10 @@
 import type { LayoutAnswer, LayoutRequest } from "../workers/layout.worker";
 import type { LevelLayout, LevelSpec } from "./level_layout";
+import { spawnLayoutWorker } from "./spawn_layout_worker";
 
 /** Lays out levels in a worker, so that the page never waits for dagre. */
 export class LayoutClient {
-  private readonly worker = new Worker(new URL("../workers/layout.worker.ts", import.meta.url), {
-    type: "module",
-  });
+  private readonly worker = spawnLayoutWorker();
   private readonly pending = new Map<number, (answer: LayoutAnswer) => void>();
   private next = 0;
 

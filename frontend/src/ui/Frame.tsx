@@ -5,12 +5,10 @@ import { type Chip, Chips } from "./Chips";
 import { Help, type KeyHelp } from "./Help";
 import { Icon } from "./Icon";
 import { useKeys } from "./keys";
+import { POLICIES } from "./policies";
 import { SidePicker } from "./SidePicker";
 import { Empty, Show } from "./States";
 import { type Session, TABS } from "./session";
-
-/** Policies for stacks of equal blocks, by the aligner's names. */
-const POLICIES = ["copy", "uniform", "skip", "first", "last"] as const;
 
 export interface ExportItem {
   label: string;

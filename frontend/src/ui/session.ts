@@ -1,6 +1,7 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { connectHost, type Host } from "../host/host";
 import type { Intent } from "../wire/comparison";
+import { isReport } from "../wire/embedded";
 import { fetchRecords, type PlanStep, type Records } from "../wire/records";
 import {
   attentionChoices,
@@ -143,7 +144,8 @@ export class Session {
 
   /** Shows the same sides and place in another tab. */
   goTo(tab: TabName): void {
-    if (tab === this.tab) return;
+    // A report holds one tab.
+    if (tab === this.tab || isReport()) return;
     const { t, s, policy, policies, pins, at } = this.url.values();
     const values: Record<string, string> = {};
     // Attention records have tags of their own: the same models are looked up among them.

@@ -20,6 +20,13 @@ export interface StructureTables {
 
 const NEEDED = ["modules", "parameters", "module_calls", "operators", "tensors"] as const;
 
+export async function fetchHeader(address: Address, signal?: AbortSignal): Promise<StructureHeader> {
+  return fromBinary(
+    StructureHeaderSchema,
+    await getBytes("api/structure", { ...address, part: "header" }, signal),
+  );
+}
+
 export async function fetchStructure(address: Address, signal?: AbortSignal): Promise<StructureTables> {
   const part = (name: string) => getBytes("api/structure", { ...address, part: name }, signal);
   const [header, strings, ...tables] = await Promise.all(["header", "strings", ...NEEDED].map(part));

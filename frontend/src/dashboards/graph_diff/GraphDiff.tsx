@@ -8,9 +8,9 @@ import { KINDS } from "../../ui/kinds";
 import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
 import { adoptStyles } from "../../ui/styles";
+import { isReport } from "../../wire/embedded";
 import { DiffToolbar } from "./DiffToolbar";
 import { DiffState } from "./diff_state";
-import { exportMarkdown, exportPlan, exportPng, exportSvg, loadPlan } from "./exports";
 import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
 import css from "./graph_diff.css?inline";
 import { Inspector } from "./Inspector";
@@ -103,20 +103,27 @@ function chipsOf(state: DiffState): Chip[] {
   });
 }
 
+/** What can be exported; how is loaded when someone does. */
 function exportsOf(state: DiffState, commands: GraphCommands): ExportItem[] {
   const { value } = state.comparison;
   if (!value) return [];
-  const items: ExportItem[] = [{ label: "Summary as Markdown", run: () => exportMarkdown(value) }];
+  const item = (label: string, run: (exports: typeof import("./exports")) => unknown): ExportItem => ({
+    label,
+    run: () => void import("./exports").then(run),
+  });
+  const items = [item("Summary as Markdown", (exports) => exports.exportMarkdown(value))];
   if (state.view.value !== "outline") {
     items.push(
-      { label: "Graph as SVG", run: () => exportSvg(state, commands) },
-      { label: "Graph as PNG", run: () => void exportPng(state, commands) },
+      item("Graph as SVG", (exports) => exports.exportSvg(state, commands)),
+      item("Graph as PNG", (exports) => exports.exportPng(state, commands)),
     );
   }
+  if (isReport()) return items;
+  items.push(item("Report as one HTML file", (exports) => exports.exportReport(state)));
   if (value.alignment) {
     items.push(
-      { label: "Pins and policies as JSON", run: () => exportPlan(state) },
-      { label: "Load pins and policies …", run: () => loadPlan(state) },
+      item("Pins and policies as JSON", (exports) => exports.exportPlan(state)),
+      item("Load pins and policies …", (exports) => exports.loadPlan(state)),
     );
   }
   return items;
@@ -167,6 +174,7 @@ function toggleCone(state: DiffState, direction: "upstream" | "downstream" | "be
 }
 
 function pairChosen(state: DiffState): void {
+  if (isReport()) return;
   const tree = state.comparison.value?.tree;
   const option = tree && pairOptions(tree, state.selected.value, state.marked.value)[0];
   if (option)
@@ -174,6 +182,7 @@ function pairChosen(state: DiffState): void {
 }
 
 function unpair(state: DiffState): void {
+  if (isReport()) return;
   const tree = state.comparison.value?.tree;
   const node = state.selected.value;
   const row = tree?.student[node] ?? -1;

@@ -1,11 +1,12 @@
 import { type DiffTree, NodeType } from "../../graph/diff_tree";
 import { Button } from "../../ui/Button";
+import { isReport } from "../../wire/embedded";
 import type { Comparison, DiffState } from "./diff_state";
 import { pairOptions, pinOf } from "./pins";
 
 /** Pair, unpair, undo: what the user decides about the selected node. */
 export function PinActions({ state, tree, node }: { state: DiffState; tree: DiffTree; node: number }) {
-  if (tree.type[node] !== NodeType.CALL) return null;
+  if (tree.type[node] !== NodeType.CALL || isReport()) return null;
   const pins = state.session.intent.value.pins;
   const options = pairOptions(tree, node, state.marked.value);
   const pinned = pinOf(tree, node, pins);
@@ -72,6 +73,7 @@ export function StackPolicy({
           paired by{" "}
           <select
             value={stack.policy}
+            disabled={isReport()}
             onChange={(event) =>
               state.changeIntent({
                 policies: { ...policies, [stack.studentPath]: event.currentTarget.value },

@@ -9,6 +9,7 @@ import { palette } from "../../ui/tokens";
 import type { Comparison, DiffState } from "./diff_state";
 import type { GraphCommands } from "./GraphPane";
 import { parsePlan, planText } from "./plan_file";
+import { writeReport } from "./report_file";
 import { sentenceOf } from "./sentence";
 
 const MARGIN = 24;
@@ -75,6 +76,16 @@ export function exportMarkdown(comparison: Comparison): void {
 
 export function exportPlan(state: DiffState): void {
   download(`${fileName(state)}_plan.json`, planText(state.session.intent.value), "application/json");
+}
+
+/** One file with the same interactive view, to be opened without a server. */
+export async function exportReport(state: DiffState): Promise<void> {
+  announce("Writing the report");
+  try {
+    download(`${fileName(state)}.html`, await writeReport(state.session), "text/html;charset=utf-8");
+  } catch (error) {
+    state.trouble.value = `The report could not be written: ${(error as Error).message}`;
+  }
 }
 
 /** Asks for a file and puts its pins and policies in force. */
