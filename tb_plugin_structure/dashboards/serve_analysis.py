@@ -32,11 +32,20 @@ def parse_request(query: Query) -> Request:
     else:
         teacher, student = address_of(query, "t_"), address_of(query, "s_")
         policy, policies, pins = query.text("policy", "copy"), query.json("policies"), query.json("pins")
+    return Request(teacher, student, *_checked_intent(policy, policies, pins))
+
+
+def intent_of(query: Query) -> tuple[Any, dict[str, Any]]:
+    """Policy and pins from the parameters `policy`, `policies` and `pins`, as ``align`` takes them."""
+    return _checked_intent(query.text("policy", "copy"), query.json("policies"), query.json("pins"))
+
+
+def _checked_intent(policy: Any, policies: Any, pins: Any) -> tuple[Any, dict[str, Any]]:
     if not isinstance(policy, str):
         raise errors.InvalidArgumentError("'policy' must be the name of a policy")
     _check_policies(policies)
     _check_pins(pins)
-    return Request(teacher, student, {"": policy or "copy", **policies} if policies else policy or "copy", pins)
+    return {"": policy or "copy", **policies} if policies else policy or "copy", pins
 
 
 def _body_address(body: dict[str, Any], side: str) -> Address:
@@ -77,7 +86,7 @@ def _check_pins(pins: Any) -> None:
             )
 
 
-def _alignment(store: RecordStore, query: Query, request: Request) -> Any:
+def alignment_of(store: RecordStore, query: Query, request: Request) -> Any:
     teacher, teacher_hash = store.structure(query.context, query.experiment, request.teacher)
     student, student_hash = store.structure(query.context, query.experiment, request.student)
     intent = json.dumps([request.policy, request.pins], sort_keys=True)
@@ -97,7 +106,7 @@ def _alignment(store: RecordStore, query: Query, request: Request) -> Any:
 
 def alignment_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        alignment = _alignment(store, query, parse_request(query))
+        alignment = alignment_of(store, query, parse_request(query))
         with comparing("structures"):
             data = alignment.to_proto().SerializeToString()
         return respond_bytes(query, compress(data, level=2), gzipped=True)
@@ -119,7 +128,7 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
             raise errors.InvalidArgumentError(f"'format' is {format_[:40]!r}, expected one of {', '.join(_DOWNLOADS)}")
         from tb_plugin_structure.analysis.audit import audit
 
-        alignment = _alignment(store, query, parse_request(query))
+        alignment = alignment_of(store, query, parse_request(query))
         with comparing("structures"):
             report = audit(alignment)
             if format_:

@@ -8,10 +8,11 @@ from tensorboard import errors
 from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import DAY, Query, comparing, respond_bytes, respond_json
+from tb_plugin_structure.dashboards.serve_analysis import Request, alignment_of, intent_of
 from tb_plugin_structure.dashboards.serve_parts import address_of
 from tb_plugin_structure.dashboards.store import Address, RecordStore
 from tb_plugin_structure.records import names
-from tb_plugin_structure.records.attention import decode_detail_header
+from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header
 from tb_plugin_structure.records.blobs import check_compressed
 
 
@@ -88,15 +89,48 @@ def comparison_handler(store: RecordStore) -> Callable[[Query], wrappers.Respons
     def handle(query: Query) -> wrappers.Response:
         teacher, teacher_hash = store.attention(query.context, query.experiment, address_of(query, "t_"))
         student, student_hash = store.attention(query.context, query.experiment, address_of(query, "s_"))
+        pairs = _configured_pairs(store, query, teacher, student)
 
         def make() -> tuple[dict[str, object], int]:
             from tb_plugin_structure.analysis.attention import compare
 
             with comparing("attention"):
-                comparison = compare(teacher, student)
-            return comparison.to_dict(), 200 * (teacher.statistics.rows + student.statistics.rows) + 10_000
+                comparison = compare(teacher, student, pairs)
+            pairing = "least distance" if pairs is None else "alignment"
+            return {**comparison.to_dict(), "pairing": pairing}, 200 * (
+                teacher.statistics.rows + student.statistics.rows
+            ) + 10_000
 
-        key = ("attention comparison", query.experiment, teacher_hash, student_hash)
+        key = ("attention comparison", query.experiment, teacher_hash, student_hash, str(pairs))
         return respond_json(query, store.decoded.get(key, make))
 
     return handle
+
+
+def _configured_pairs(
+    store: RecordStore, query: Query, teacher: AttentionOverview, student: AttentionOverview
+) -> list[tuple[int, int]] | None:
+    """Layer pairs by the alignment of the two models; None when it is not asked for or says nothing."""
+    if not query.text("policy", ""):
+        return None
+    teacher_structure = _structure_beside(store, query, address_of(query, "t_"), teacher.header.model)
+    student_structure = _structure_beside(store, query, address_of(query, "s_"), student.header.model)
+    if teacher_structure is None or student_structure is None:
+        return None
+    from tb_plugin_structure.analysis.attention.configured import configured_layer_pairs
+
+    alignment = alignment_of(store, query, Request(teacher_structure, student_structure, *intent_of(query)))
+    with comparing("structures"):
+        return (
+            configured_layer_pairs(alignment.module_pairs(), list(teacher.header.layers), list(student.header.layers))
+            or None
+        )
+
+
+def _structure_beside(store: RecordStore, query: Query, attention: Address, model: str) -> Address | None:
+    """The structure of the same model in the same run: the last one recorded up to the attention's step."""
+    tag = names.structure_tag(model)
+    records = store.records(query.context, query.experiment, names.STRUCTURE_PLUGIN, attention.run, tag)
+    before = [record.step for record in records if record.step <= attention.step]
+    steps = before or [record.step for record in records]
+    return Address(attention.run, tag, max(steps)) if steps else None

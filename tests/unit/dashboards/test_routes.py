@@ -169,6 +169,9 @@ def test_attention_routes(server: TensorBoardServer) -> None:
     pair = "t_run=kd&t_tag=overview/teacher&t_step=0&s_run=kd&s_tag=overview/student&s_step=0"
     comparison = server.json(f"{tab}/api/attention/comparison?{pair}")
     assert comparison["layer_distances"][0][0] == pytest.approx(0.0, abs=1e-3)
+    assert comparison["pairing"] == "least distance"
+    # The structures of this run have no module around the attention, so their alignment says nothing of it.
+    assert server.json(f"{tab}/api/attention/comparison?{pair}&policy=copy")["pairing"] == "least distance"
 
 
 @pytest.mark.parametrize(
