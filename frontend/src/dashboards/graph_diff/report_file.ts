@@ -2,7 +2,7 @@ import { writeHash } from "../../host/hash";
 import { POLICIES } from "../../ui/policies";
 import { type Session, TABS } from "../../ui/session";
 import { comparisonParameters } from "../../wire/comparison";
-import { answerKey } from "../../wire/embedded";
+import { answerKey, embedAnswers } from "../../wire/embedded";
 import type { Address, Records } from "../../wire/records";
 import { getBytes, type Parameters } from "../../wire/request";
 import { fetchHeader } from "../../wire/structure";
