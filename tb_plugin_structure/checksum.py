@@ -132,3 +132,18 @@ def masked_crc32c(data: bytes) -> int:
     """The checksum as event files store it (rotated and offset, so that a checksum of checksums stays useful)."""
     value = crc32c(data)
     return (((value >> 15) | (value << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def speed_up_reading() -> None:
+    """Give TensorBoard's Python reader, in this process and for all plugins, the fast checksum.
+
+    Raises:
+        ValueError: When the two checksums differ on a sample; nothing is changed then.
+    """
+    from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
+
+    for length in (0, 1, 8, 12, 4_097, 10_000):
+        sample = bytes(range(251)) * (length // 251 + 1)
+        if masked_crc32c(sample[:length]) != pywrap_tensorflow.masked_crc32c(sample[:length]):
+            raise ValueError(f"the fast checksum of {length} bytes differs from TensorBoard's own")
+    pywrap_tensorflow.masked_crc32c = masked_crc32c

@@ -52,6 +52,29 @@ class _Loader(base_plugin.TBLoader):  # type: ignore[misc]
 class GraphDiffLoader(_Loader):
     tab = "structure_graph_diff"
 
+    def define_flags(self, parser: Any) -> None:
+        """One flag for all three tabs."""
+        try:
+            group = parser.add_argument_group("tensorboard-plugin-structure")
+            group.add_argument(
+                "--structure_fast_checksum",
+                action="store_true",
+                help="Check event files with numpy or google-crc32c instead of byte by byte in Python, "
+                "for all plugins. Loads large logs many times faster where TensorBoard's data server is not used.",
+            )
+        except Exception:
+            logger.warning("The flag --structure_fast_checksum is not available.", exc_info=True)
+
+    def fix_flags(self, flags: Any) -> None:
+        super().fix_flags(flags)
+        if getattr(flags, "structure_fast_checksum", False):
+            try:
+                from tb_plugin_structure.checksum import speed_up_reading
+
+                speed_up_reading()
+            except Exception:
+                logger.warning("Event files are read with TensorBoard's own checksum.", exc_info=True)
+
 
 class ShapeAuditLoader(_Loader):
     tab = "structure_shape_audit"

@@ -130,7 +130,7 @@ def _configured_pairs(
 def _structure_beside(store: RecordStore, query: Query, attention: Address, model: str) -> Address | None:
     """The structure of the same model in the same run: the last one recorded up to the attention's step."""
     tag = names.structure_tag(model)
-    records = store.records(query.context, query.experiment, names.STRUCTURE_PLUGIN, attention.run, tag)
+    records = store.records(query.context, query.experiment, names.STRUCTURE_PLUGIN, [(attention.run, tag)])
     before = [record.step for record in records if record.step <= attention.step]
     steps = before or [record.step for record in records]
     return Address(attention.run, tag, max(steps)) if steps else None

@@ -33,6 +33,12 @@ def memory(server: TensorBoardServer) -> tuple[int, int]:
     return process.memory_info().rss >> 20, children >> 20
 
 
+def processor_seconds(server: TensorBoardServer) -> float:
+    """Processor time that TensorBoard and its data server have used."""
+    process = psutil.Process(server.pid)
+    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))
+
+
 def wait_for(server: TensorBoardServer, plugin: str, runs: int) -> None:
     """Until TensorBoard has read all runs, asked of TensorBoard itself, so that our caches stay cold."""
     deadline = time.monotonic() + 900
@@ -54,16 +60,18 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_list_of_hundreds_of_runs(many: Path, fast: bool) -> None:
     with TensorBoardServer(many, fast=fast) as server:
         wait_for(server, "structure_record", RUNS)
-        times = []
+        times, processor = [], []
         for _ in range(8):
-            started = time.monotonic()
+            started, before = time.monotonic(), processor_seconds(server)
             listing = server.json("structure_graph_diff/api/records")
             times.append(1000 * (time.monotonic() - started))
+            processor.append(1000 * (processor_seconds(server) - before))
         records = sum(len(entry["steps"]) for kind in ("structures", "attention") for entry in listing[kind])
-        warm = statistics.median(times[1:])
-        print(f"\n{RUNS} runs, {records:,} records: cold {times[0]:.0f} ms, warm {warm:.0f} ms, {memory(server)} MiB")
+        warm, busy = statistics.median(times[1:]), statistics.median(processor[1:])
+        print(f"\n{RUNS} runs, {records:,} records: cold {times[0]:.0f} ms ({processor[0]:.0f} ms of processor time),")
+        print(f"warm {warm:.0f} ms ({busy:.0f} ms of processor time), memory {memory(server)} MiB")
         assert records == RUNS * 4 * STEPS
-        assert warm < 300
+        assert busy < 300  # processor time: the machine may be busy with other things
 
 
 class Viewer(threading.Thread):

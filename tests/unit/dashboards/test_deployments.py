@@ -149,3 +149,16 @@ def test_behind_nginx_below_a_path(behind_nginx: TensorBoardServer) -> None:
     )
     assert (status, headers.get("Content-Encoding")) == (200, "gzip")
     assert body in small_structure().encode()
+
+
+def test_the_fast_checksum_reads_the_same_and_still_notices_damage(tmp_path: Path) -> None:
+    write_run(tmp_path / "good")
+    write_run(tmp_path / "damaged", steps=4)
+    (path,) = (tmp_path / "damaged").iterdir()
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    with TensorBoardServer(tmp_path, "--structure_fast_checksum", fast=False) as server:
+        entries = {entry["run"]: entry for entry in server.records(at_least=2)["structures"]}
+        assert [step["step"] for step in entries["good"]["steps"]] == [0, 1, 2]
+        assert [step["step"] for step in entries["damaged"]["steps"]] == [0, 1, 2]

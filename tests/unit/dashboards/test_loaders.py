@@ -48,3 +48,19 @@ def test_a_plugin_that_cannot_load_is_left_out_with_a_warning(
 def test_a_second_installation_of_the_same_plugin_steps_back() -> None:
     context = SimpleNamespace(plugin_name_to_instance={"structure_graph_diff": object()})
     assert loaders.GraphDiffLoader().load(context) is None
+
+
+def test_the_fast_checksum_is_used_only_when_asked_for() -> None:
+    code = (
+        "import argparse\n"
+        "from tensorboard.compat.tensorflow_stub import pywrap_tensorflow\n"
+        "from tb_plugin_structure.dashboards.loaders import GraphDiffLoader\n"
+        "own = pywrap_tensorflow.masked_crc32c\n"
+        "for arguments, changed in (([], False), (['--structure_fast_checksum'], True)):\n"
+        "    parser = argparse.ArgumentParser()\n"
+        "    GraphDiffLoader().define_flags(parser)\n"
+        "    GraphDiffLoader().fix_flags(parser.parse_args(arguments))\n"
+        "    assert (pywrap_tensorflow.masked_crc32c is not own) == changed\n"
+        "assert pywrap_tensorflow.masked_crc32c(b'123456789') == own(b'123456789')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
