@@ -56,6 +56,13 @@ export async function writeReport(session: Session): Promise<string> {
   ].join("\n");
 }
 
+/** Lets the page answer its own requests; returns the hash of the address that was exported. */
+export async function openReport(page: Document): Promise<string> {
+  const { state, answers } = await readReport(page);
+  embedAnswers(answers);
+  return state;
+}
+
 /** What a report's page holds. */
 export async function readReport(
   page: Document,
