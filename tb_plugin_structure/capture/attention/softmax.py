@@ -211,9 +211,15 @@ class SoftmaxFollower:
                 if tag is not None and operand.numel() == result.numel():
                     self._mixed_heads(result, tag, call)
         else:
-            for tag in (left_tag, right_tag):
-                if tag is not None and tag.kind == "probabilities" and tag.candidate and not tag.candidate.scored:
-                    self._put(result, Tag("context"))
+            for tag, other in ((left_tag, right_tag), (right_tag, left_tag)):
+                if tag is None or tag.candidate is None or tag.candidate.scored:
+                    continue
+                if tag.kind == "probabilities":
+                    self._put(result, Tag("context", candidate=tag.candidate))
+                elif tag.kind == "context" and other is None and tag.candidate.state == "whole":
+                    # softmax(k)ᵀ v is multiplied with queries: the softmax ran over positions, but in linear attention
+                    tag.candidate.state = "factor"
+                    self._used(tag.candidate, call)
 
     def _mixed_heads(self, result: torch.Tensor, tag: Tag, call: Any) -> None:
         """Talking heads: scores, or probabilities, of all heads are mixed by a learned matrix."""

@@ -165,7 +165,7 @@ def summarize(
         non_finite_rows=int((~np.isfinite(per_row["sum"])).sum()),
         pattern=pattern.words(rows is None),
         matrix_heads=full_heads,
-        per_row=row_values,
+        per_row=row_values if kept is not None else None,  # for joining decoding steps; small next to the matrix
         probabilities=full,
     )
 

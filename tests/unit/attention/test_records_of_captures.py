@@ -89,6 +89,20 @@ def test_very_long_sequences_are_sampled_and_say_so() -> None:
     assert layer.exactness.endswith("; 128 of 4,096 query rows")
 
 
+def test_a_decoding_step_over_131072_tokens() -> None:
+    q, k, v = query_key_value(batch=1, heads=4, key_heads=2, queries=1, keys=131_072)
+    model = Function(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    got = captured(model, q, k, v, options=STORED)
+    overview = got.overview()
+    (layer,) = overview.header.layers
+    assert (layer.key_length, layer.overview_rows, layer.overview_columns) == (131_072, 1, 64)
+    assert sum(map(len, overview.encode())) < 4_000
+    assert got.details() == {}
+    expected = probabilities(q, k.repeat_interleave(2, 1))[0].reshape(4, 1, 64, 2048).sum(-1)
+    for head in range(4):
+        np.testing.assert_allclose(overview.plane(0, head, "mass"), expected[head], atol=expected.max() / 255)
+
+
 def test_chosen_heads_keep_their_numbers() -> None:
     q, k, v = query_key_value()
     got = captured(causal_model(), q, k, v, options={**STORED, "heads": [1, 3]})

@@ -207,6 +207,16 @@ def test_softmax_over_features_is_not_attention_over_positions() -> None:
     assert "factors of a product" in reasons[""]
 
 
+def test_softmax_of_keys_alone_is_not_attention_over_positions() -> None:
+    class FactorAttention(nn.Module):
+        """Xu et al., "Co-scale conv-attentional image transformers"."""
+
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return q @ (k.softmax(-2).transpose(-1, -2) @ v)
+
+    assert "factors of a product" in nothing_from(FactorAttention(), *query_key_value())[""]
+
+
 def test_a_banded_softmax_is_no_matrix_over_positions() -> None:
     q, k, v = query_key_value(keys=8, queries=8)
 
