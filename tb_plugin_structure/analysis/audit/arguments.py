@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from tb_plugin_structure.records.structure import Structure
@@ -37,7 +38,12 @@ class Arguments:
 
 def kernel_arguments(structure: Structure, kernel: int) -> Arguments:
     """Arguments of a row of ``kernels``; empty where the record has none that can be read."""
-    text = structure.kernels.text("arguments", kernel)
+    return _parsed(structure.kernels.text("arguments", kernel))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Arguments:
+    """Layers of one model repeat the same few texts."""
     try:
         value = json.loads(text) if text else {}
     except ValueError:  # a record made by hand

@@ -198,12 +198,12 @@ class Chain:
 
     def _dtype_and_device(self) -> None:
         teacher, student = self.teacher, self.student
-        if teacher.dtype != student.dtype and teacher.dtype:
+        if teacher.dtype != student.dtype and teacher.dtype and student.dtype:
             self.mismatch("dtype")
             if teacher.is_floating != student.is_floating:
                 raise Refusal(f"{student.dtype} and {teacher.dtype} values mean different things")
             self.add(CastTo(teacher.dtype))
-        if teacher.device != student.device and "meta" not in (teacher.device, student.device):
+        if teacher.device != student.device and not {"meta", ""} & {teacher.device, student.device}:
             self.mismatch("device")
             self.add(MoveTo(teacher.device))
 

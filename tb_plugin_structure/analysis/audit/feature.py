@@ -117,7 +117,8 @@ class Feature:
 
     @property
     def is_floating(self) -> bool:
-        return self.dtype.startswith(("float", "bfloat", "half", "double"))
+        """Also when the record does not know the dtype."""
+        return not self.dtype or self.dtype.startswith(("float", "bfloat", "half", "double"))
 
     def size(self, name: str) -> int:
         """Size of the dimension of that meaning; 0 when there is none."""

@@ -80,7 +80,10 @@ class Names:
             if outputs[0] in self.labels and (not inputs or inputs[0] in self.labels):
                 continue  # named by an earlier walk
             rule = RULES.get(name, carry)
-            label = rule(self, kernel, inputs, outputs)
+            try:
+                label = rule(self, kernel, inputs, outputs)
+            except (LookupError, ValueError, ZeroDivisionError):
+                label = None  # other operands than this kernel has in PyTorch: a record of another tool
             if label is not None:
                 for output in outputs:
                     if tuple(d.size for d in label) == tuple(self.shapes[output]):

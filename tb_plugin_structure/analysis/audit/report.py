@@ -30,17 +30,42 @@ _SEVERITIES = {
 }
 
 
-class Hook(NamedTuple):
-    """A pair of features to record in a training loop. Paths and elements are "" for the model and for a single tensor;
-    calls count from 0 among the calls of that module in one forward pass."""
-
+class _Triple(NamedTuple):
     teacher_path: str
     student_path: str
+    element: str
+
+
+class Hook(_Triple):
+    """A pair of features to record in a training loop: ``for teacher_path, student_path, element in report.hooks()``.
+
+    Paths are "" for the model itself. ``element`` is the element of the output on both sides, "" for a single tensor;
+    where the sides differ it is the student's, and the two have their own attributes.
+
+    Attributes:
+        teacher_element: Element of the teacher's output.
+        student_element: Element of the student's output.
+        teacher_call: Which call of the teacher's module in one forward pass, from 0.
+        student_call: Which call of the student's module.
+        level: "model", "stage", "block" or "leaf".
+    """
+
     teacher_element: str
     student_element: str
     teacher_call: int
     student_call: int
     level: str
+
+    @classmethod
+    def of(cls, row: Row) -> Hook:
+        """The hook of a row that has both sides."""
+        assert row.teacher is not None
+        assert row.student is not None
+        hook = cls(row.teacher.path, row.student.path, row.student.element)
+        hook.teacher_element, hook.student_element = row.teacher.element, row.student.element
+        hook.teacher_call, hook.student_call = row.teacher.ordinal, row.student.ordinal
+        hook.level = LEVEL_NAMES[row.level]
+        return hook
 
 
 class AuditReport:
@@ -94,7 +119,7 @@ class AuditReport:
         ratios = [
             f"{self.student.total(name) / self.teacher.total(name):.2f} × {text}"
             for name, text in (("parameters", "parameters"), ("macs", "MACs"))
-            if self.teacher.total(name)
+            if self.teacher.total(name) and self.student.total(name)
         ]
         return said + ("; " + ", ".join(ratios) if ratios else "") + "."
 
@@ -204,19 +229,7 @@ class AuditReport:
 
     def hooks(self, level: str | Sequence[str] | None = None, paths: Sequence[str] | None = None) -> list[Hook]:
         """The pairs of features to record, in the student's execution order. Selected as in :meth:`selected`."""
-        return [
-            Hook(
-                row.teacher.path,
-                row.student.path,
-                row.teacher.element,
-                row.student.element,
-                row.teacher.ordinal,
-                row.student.ordinal,
-                LEVEL_NAMES[row.level],
-            )
-            for row in self.selected(level, paths)
-            if row.teacher is not None and row.student is not None
-        ]
+        return [Hook.of(row) for row in self.selected(level, paths) if row.teacher is not None]
 
     def adapters(
         self,

@@ -42,6 +42,8 @@ def merge(factors: Sequence[Dimension]) -> Dimension:
 def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimension, ...] | None:
     """Meaning of `dimensions` seen under `shape`; None when the view mixes them."""
     queue, shape = list(dimensions), list(shape)
+    if any(size < 1 for size in (*shape, *(dimension.size for dimension in dimensions))):
+        return None  # empty, or of a size that no number says
     out: list[Dimension] = []
     position = 0
     while position < len(shape):

@@ -35,7 +35,7 @@ def _single(side: Side) -> Iterator[Finding]:
         position = _KERNELS.get(name)
         if position is None or (position >= 0 and side.names.arguments(kernel).get(position, "training") is not True):
             continue
-        shape = side.structure.shape(int(side.structure.kernels.values("inputs", kernel)[0]))
+        shape = tuple(side.names.shapes[side.names.inputs[kernel][0]]) if side.names.inputs[kernel] else ()
         if len(shape) > 1 and prod(shape) == shape[1]:
             path = side.path_of_kernel(kernel)
             yield side.found(f"{path or 'the model'} normalises {shape} over one value per channel", path)

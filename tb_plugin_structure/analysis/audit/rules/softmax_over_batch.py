@@ -20,10 +20,10 @@ from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 def softmax_over_batch(context: Context) -> Iterator[Finding]:
     for side in context.sides:
         for kernel, name in enumerate(side.names.kernel_names):
-            if name not in ("_softmax", "_log_softmax", "softmax", "log_softmax"):
+            if name not in ("_softmax", "_log_softmax", "softmax", "log_softmax") or not side.names.inputs[kernel]:
                 continue
             axis = side.names.arguments(kernel).integer(1, "dim")
-            label = side.names.of(int(side.structure.kernels.values("inputs", kernel)[0]))
+            label = side.names.of(side.names.inputs[kernel][0])
             if axis is None or len(label) < 2:
                 continue
             names = [dimension.name for dimension in label]

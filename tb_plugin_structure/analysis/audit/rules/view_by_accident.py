@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.feature import Dimension
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.naming import base_name
 from tb_plugin_structure.analysis.audit.views import view
 
 _VIEWS = ("view", "_unsafe_view", "reshape", "_reshape_alias")
@@ -26,7 +27,7 @@ def view_by_accident(context: Context) -> Iterator[Finding]:
     for side in context.sides:
         seen: set[str] = set()
         for kernel, name in enumerate(side.names.kernel_names):
-            if name not in _VIEWS:
+            if name not in _VIEWS or not side.names.inputs[kernel]:
                 continue
             source, outputs = side.names.inputs[kernel][0], side.names.outputs[kernel]
             target = side.names.shapes[outputs[0]] if outputs else []
@@ -82,10 +83,10 @@ def feature_reshaped_in_loss(context: Context) -> Iterator[Finding]:
     if outside is None:
         return
     for kernel, name in enumerate(outside.kernels.column_texts("name")):
-        if name.split(".")[1:2] not in ([kind] for kind in _VIEWS):
+        inputs, outputs = outside.kernels.values("inputs", kernel), outside.kernels.values("outputs", kernel)
+        if base_name(name) not in _VIEWS or not len(inputs):
             continue
-        source = int(outside.kernels.values("inputs", kernel)[0])
-        outputs = outside.kernels.values("outputs", kernel)
+        source = int(inputs[0])
         if outside.tensors["origin"][source] != 5 or not len(outputs):
             continue
         shape, target = outside.shape(source), outside.shape(int(outputs[0]))
