@@ -7,6 +7,7 @@ import {
 } from "../gen/tb_plugin_structure/v1/attention_pb";
 import { TableSchema } from "../gen/tb_plugin_structure/v1/columns_pb";
 import { Columns, half } from "./columns";
+import { comparisonParameters, type Intent } from "./comparison";
 import type { Address } from "./records";
 import { getBytes, getJson } from "./request";
 
@@ -127,21 +128,17 @@ export interface AttentionComparison {
   layer_distances: (number | null)[][];
   pairs: LayerPair[];
   layer_pairs: [number, number][];
+  pairing: "alignment" | "least distance";
   notes: string[];
 }
 
+/** `intent` pairs the layers as the alignment of the models pairs the modules around them. */
 export function fetchComparison(
   teacher: Address,
   student: Address,
+  intent: Intent,
   signal?: AbortSignal,
 ): Promise<AttentionComparison> {
-  const parameters = {
-    t_run: teacher.run,
-    t_tag: teacher.tag,
-    t_step: teacher.step,
-    s_run: student.run,
-    s_tag: student.tag,
-    s_step: student.step,
-  };
+  const parameters = comparisonParameters(teacher, student, intent);
   return getJson<AttentionComparison>("api/attention/comparison", parameters, signal);
 }

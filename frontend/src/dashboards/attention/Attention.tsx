@@ -70,6 +70,7 @@ export function Attention({ session }: { session: Session }) {
     <Frame
       session={session}
       sentence={summary(state)}
+      hasPolicy
       keys={KEYS}
       empty={EMPTY}
       exports={exportItems(state, view)}

@@ -13,6 +13,7 @@ import {
   type LayerPair,
   type PlaneKind,
 } from "../../wire/attention";
+import type { Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
 import { type HeadChoice, headText, parseHead } from "./head_choice";
 import { fullMatrix, type HeadMatrix, overviewMatrix } from "./head_matrix";
@@ -224,11 +225,12 @@ export class AttentionState {
       });
     };
     const [teachers, students] = [addresses("teacher"), addresses("student")];
-    const key = JSON.stringify([teachers, students]);
+    const intent = this.session.intent.peek();
+    const key = JSON.stringify([teachers, students, intent]);
     if (steps.length < 2 || (key === this.historyKey && !again)) return;
     this.historyKey = key;
     void this.history.load("Reading the statistics of all steps", (abort) =>
-      readHistory(teachers, students, abort),
+      readHistory(teachers, students, intent, abort),
     );
   }
 
@@ -349,15 +351,19 @@ export class AttentionState {
     const wanted = computed(() => {
       const teacher = this.side("teacher");
       const student = this.side("student");
-      return teacher === null || student === null ? "" : JSON.stringify([teacher.address, student.address]);
+      return teacher === null || student === null
+        ? ""
+        : JSON.stringify([teacher.address, student.address, this.session.intent.value]);
     });
     effect(() => {
       if (wanted.value === "") {
         this.comparison.clear();
         return;
       }
-      const [teacher, student] = JSON.parse(wanted.value) as [Address, Address];
-      void this.comparison.load("Comparing heads", (abort) => fetchComparison(teacher, student, abort));
+      const [teacher, student, intent] = JSON.parse(wanted.value) as [Address, Address, Intent];
+      void this.comparison.load("Comparing heads", (abort) =>
+        fetchComparison(teacher, student, intent, abort),
+      );
     });
   }
 }

@@ -146,6 +146,7 @@ describe("the history of a comparison", () => {
     layer_distances: [[distance]],
     pairs: [{ teacher: 0, student: 0, heads, unmatched_teacher: [], unmatched_student: [] }],
     layer_pairs: [[0, 0]] as [number, number][],
+    pairing: "alignment" as const,
     notes: [],
   });
   const history = {

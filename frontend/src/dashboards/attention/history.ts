@@ -1,5 +1,6 @@
 import { type AttentionComparison, fetchComparison, fetchStatistics } from "../../wire/attention";
 import type { Columns } from "../../wire/columns";
+import type { Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
 
 /** What the shared steps of both models have in common views: statistics of all heads, and the comparison. */
@@ -18,6 +19,7 @@ export const MOST_STEPS = 48;
 export async function readHistory(
   teachers: readonly Address[],
   students: readonly Address[],
+  intent: Intent,
   abort: AbortSignal,
 ): Promise<History> {
   const statistics = (addresses: readonly Address[]) =>
@@ -25,7 +27,7 @@ export async function readHistory(
   const [teacher, student, comparisons] = await Promise.all([
     statistics(teachers),
     statistics(students),
-    Promise.all(students.map((address, index) => fetchComparison(teachers[index]!, address, abort))),
+    Promise.all(students.map((address, index) => fetchComparison(teachers[index]!, address, intent, abort))),
   ]);
   return { steps: teachers.map(({ step }) => step), teacher, student, comparisons };
 }
