@@ -15,6 +15,9 @@ from tb_plugin_structure.records.table import Array
 _GAIN = 0.05
 """By how much another order must fit better before it is taken."""
 
+_LEAST_FIT = 0.45
+"""Share of a strand's substance that its partner must fit: branches are put in order only where they are the same."""
+
 _MOST_UNITS = 400
 _MOST_STRANDS = 10
 
@@ -63,22 +66,25 @@ def forks(tree: Tree, scope: int, units: list[Unit]) -> list[Fork]:
     return found
 
 
-def reordered(teacher_forks: list[Fork], student_forks: list[Fork], matrix: Array, count: int) -> list[int] | None:
+def reordered(
+    teacher_forks: list[Fork], student_forks: list[Fork], matrix: Array, substance_t: Array, substance_s: Array
+) -> list[int] | None:
     """The student's units in an order that follows the teacher's branches; None when the order it ran in fits as well.
 
     Args:
         teacher_forks: Of the teacher's units.
         student_forks: Of the student's units.
         matrix: Scores [teacher units, student units].
-        count: The student's units.
+        substance_t: Substance of the teacher's units.
+        substance_s: Substance of the student's units.
     """
     if not teacher_forks or not student_forks or max(matrix.shape) > _MOST_UNITS:
         return None
-    order = list(range(count))
+    order = list(range(len(substance_s)))
     changed = False
     for fork in student_forks:
         found = [
-            _assignment(other, fork, matrix)
+            _assignment(other, fork, matrix, substance_t, substance_s)
             for other in teacher_forks
             if max(len(other.strands), len(fork.strands)) <= _MOST_STRANDS
             and abs(len(other.strands) - len(fork.strands)) <= 1
@@ -101,7 +107,7 @@ class _Assignment:
     units: list[int]
 
 
-def _assignment(teacher: Fork, student: Fork, matrix: Array) -> _Assignment:
+def _assignment(teacher: Fork, student: Fork, matrix: Array, substance_t: Array, substance_s: Array) -> _Assignment:
     """The best order of the student's strands against one fork of the teacher."""
     fit = np.array(
         [
@@ -112,7 +118,10 @@ def _assignment(teacher: Fork, student: Fork, matrix: Array) -> _Assignment:
     straight = sum(float(fit[a, b]) for a, b in monotone_pairs(fit))
     free, partner = _best_assignment(fit)
     ranks = sorted(range(len(student.strands)), key=lambda b: (partner.get(b, len(teacher.strands)), b))
-    complete = len(partner) == min(len(teacher.strands), len(student.strands))
+    complete = len(partner) == min(len(teacher.strands), len(student.strands)) and all(
+        fit[a, b] >= _LEAST_FIT * max(_mass(substance_t, teacher.strands[a]), _mass(substance_s, student.strands[b]))
+        for b, a in partner.items()
+    )
     gain = free - straight if complete else 0.0
     return _Assignment(free, gain, [unit for b in ranks for unit in range(*student.strands[b])])
 
@@ -135,6 +144,10 @@ def _best_assignment(fit: Array) -> tuple[float, dict[int, int]]:
         best = grown
     total, _, chosen = max(best.values(), key=lambda entry: (entry[0], -entry[1]))
     return total, {code // rows: code % rows for code in chosen}
+
+
+def _mass(substance: Array, strand: tuple[int, int]) -> float:
+    return float(substance[strand[0] : strand[1]].sum())
 
 
 def _total(piece: Array) -> float:

@@ -18,8 +18,11 @@ from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs, uniq
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.records.table import Array
 
+_TINY_GAP = 600
+"""Cells up to which a gap between anchors is solved exactly without looking for weaker anchors."""
+
 _SMALL_GAP = 40_000
-"""Cells up to which a gap between anchors is solved exactly."""
+"""Cells up to which a gap is solved exactly when no anchor is left in it."""
 
 _LEVELS = 5
 """Strengths of anchors: windows of 5, 3 and 1 operators with their attributes and shapes, then of 5 and 3 names."""
@@ -150,17 +153,22 @@ def align_labels(name_t: Array, full_t: Array, name_s: Array, full_s: Array) -> 
             known[level] = _surroundings(first, reach), _surroundings(second, reach)
         return known[level]
 
+    listed_t, listed_s = full_t.tolist(), full_s.tolist()  # single values of lists are read faster than of arrays
+    names_t, names_s = name_t.tolist(), name_s.tolist()
     while gaps:
         a, b, c, d, level = gaps.pop()
-        while a < b and c < d and full_t[a] == full_s[c]:
+        while a < b and c < d and listed_t[a] == listed_s[c]:
             pairs.append((a, c))
             a, c = a + 1, c + 1
-        while a < b and c < d and full_t[b - 1] == full_s[d - 1]:
+        while a < b and c < d and listed_t[b - 1] == listed_s[d - 1]:
             b, d = b - 1, d - 1
             pairs.append((b, d))
         if a >= b or c >= d:
             continue
-        if (b - a) * (d - c) <= _SMALL_GAP or level >= _LEVELS:
+        if b - a == 1 or d - c == 1:
+            pairs += _single(names_t, listed_t, names_s, listed_s, a, b, c, d)
+            continue
+        if (b - a) * (d - c) <= _TINY_GAP or level >= _LEVELS:
             pairs += _gap(name_t, full_t, name_s, full_s, a, b, c, d)
             continue
         labels_t, labels_s = level_labels(level)
@@ -181,6 +189,19 @@ def align_labels(name_t: Array, full_t: Array, name_s: Array, full_s: Array) -> 
             gaps.append((last_t, b, last_s, d, level + 1))
     pairs.sort()
     return pairs
+
+
+def _single(
+    name_t: list[int], full_t: list[int], name_s: list[int], full_s: list[int], a: int, b: int, c: int, d: int
+) -> list[tuple[int, int]]:
+    """A gap with one operator on a side: its best partner, the last one among equals."""
+    best: tuple[int, int, int] | None = None
+    for i in range(a, b):
+        for j in range(c, d):
+            if name_t[i] == name_s[j]:
+                found = (int(full_t[i] == full_s[j]), i, j)
+                best = found if best is None or found > best else best
+    return [best[1:]] if best is not None else []
 
 
 def _gap(

@@ -131,7 +131,8 @@ def _order_of_branches(
     # Where a branch stands says nothing here.
     anywhere_t = replace(side_t, place=np.zeros(len(side_t.units)))
     anywhere_s = replace(side_s, place=np.zeros(len(side_s.units)))
-    return reordered(forks_t, forks_s, scores(anywhere_t, anywhere_s, small_scope=not top), len(side_s.units))
+    matrix = scores(anywhere_t, anywhere_s, small_scope=not top)
+    return reordered(forks_t, forks_s, matrix, side_t.substance, side_s.substance)
 
 
 def _in_pieces(teacher: blocks.Side, student: blocks.Side, found: Search, top: bool) -> None:
