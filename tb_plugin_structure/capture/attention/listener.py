@@ -186,6 +186,10 @@ class AttentionListener:
 
     def _fused_layer(self, func: Any, name: str, args: Any, kwargs: Any, call: Any) -> None:
         arguments = bind(func, args, kwargs)
+        inner = getattr(call.module, "self_attn", None)
+        if name == encoder_layers.ENCODER_LAYER and isinstance(inner, nn.Module):
+            # The same place as in training mode, when the layer calls its attention.
+            call = _Call(call.model, f"{call.module_path}.self_attn".lstrip("."), call.ordinal, inner)
         query: torch.Tensor = arguments["src" if "src" in arguments else "query"]
         if not query.is_nested and not _has_values(query):
             self._reason(call, _NO_VALUES)

@@ -108,7 +108,7 @@ def test_encoder_and_decoder_name_self_and_cross_attention() -> None:
     mask = model.generate_square_subsequent_mask(5)
     got = captured(model, torch.randn(2, 7, 16), torch.randn(2, 5, 16), tgt_mask=mask)
     assert [(made.module_path, made.relation, made.query_length, made.key_length) for made in got.maps] == [
-        ("encoder.layers.0", "self", 7, 7),
+        ("encoder.layers.0.self_attn", "self", 7, 7),
         ("decoder.layers.0.self_attn", "self", 5, 5),
         ("decoder.layers.0.multihead_attn", "cross", 5, 7),
     ]
