@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tb_plugin_structure.capture.kernels import FRESH, VIEW, KernelFacts, facts_of
@@ -55,26 +56,18 @@ _facts: dict[int, KernelFacts] = {}
 """id of an overload -> its facts, which hold the overload."""
 
 
-class _Mode(TorchDispatchMode):
-    supports_higher_order_operators = True
-
-    def __init__(self, observer: Observer) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.dispatch = _dispatcher(observer)
-
-
-def _torch_dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    return self.dispatch(func, args, kwargs)
-
-
-# Set here and not in the class body: torch wraps what it finds there to keep its compiler out, at two microseconds a
-# kernel. The region runs eagerly, so there is no compiler to keep out.
-_Mode.__torch_dispatch__ = _torch_dispatch  # type: ignore[assignment]
-
-
 def recording_mode(observer: Observer) -> TorchDispatchMode:
-    """A mode that appends to `observer` while it is entered."""
-    return _Mode(observer)
+    """A mode that appends to `observer` while it is entered.
+
+    The handler is set on the class afterwards and not written in its body: torch wraps what it finds there to keep its
+    compiler out, at two microseconds a kernel. The region runs eagerly, so there is no compiler to keep out.
+    """
+
+    class RecordingMode(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+    RecordingMode.__torch_dispatch__ = _dispatcher(observer)  # type: ignore[assignment]
+    return RecordingMode()  # type: ignore[no-untyped-call]
 
 
 def _kind_of(code: CodeType) -> int:
@@ -86,7 +79,7 @@ def _kind_of(code: CodeType) -> int:
     return _CODE
 
 
-def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
+def _dispatcher(observer: Observer) -> Callable[..., Any]:
     """The function that runs for every kernel, with everything it needs in its closure."""
     values, stack = observer.values, observer.stack
     references, storages, requires_grad, writes = (
@@ -95,7 +88,7 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
         values.requires_grad,
         values.writes,
     )
-    add_value, reached_by_gradient = values.add, values.reached_by_gradient
+    add_value, made_by_custom_function = values.add, values.made_by_custom_function
     kernels, kernel_outputs = observer.kernels, observer.kernel_outputs
     also_reads, sites = observer.also_reads, observer.sites
     listeners = tuple(observer.listeners)
@@ -160,7 +153,7 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
             values.wrote(row)
             kernel_outputs[kernel] += (row,)
 
-    def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
+    def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         nonlocal last_frame, last_site, group
         if observer.paused or (not stack and not observer.outside_is_recorded()):
             return func(*args, **kwargs) if kwargs else func(*args)
@@ -171,18 +164,18 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
             return func(*args, **kwargs) if kwargs else func(*args)
 
         inputs: list[Tensor] = []
-        template: list[Any] = []
-        for value in args:
-            if isinstance(value, Tensor):
-                position = len(inputs)
-                template.append(marks[position] if position < 256 else {"t": position})
-                inputs.append(value)
-            elif type(value) is list or type(value) is tuple:
-                # Sizes and the like, most of the time.
-                plain = not value or type(value[0]) is int
-                template.append(value if plain else outlined(value, inputs))
-            else:
-                template.append(value)
+        positions = facts.tensor_positions
+        if positions is not None:
+            template = list(args)
+            count = len(template)
+            for position in positions:
+                if position < count:
+                    value = args[position]
+                    if isinstance(value, Tensor):
+                        template[position] = marks[len(inputs)]
+                        inputs.append(value)
+        else:
+            template = [outlined(value, inputs) for value in args]
         named = {key: outlined(value, inputs) for key, value in kwargs.items()} if kwargs else None
         kernel = len(kernels)
         rows: list[int] = []
@@ -190,7 +183,9 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
             reference = references.get(id(tensor))
             row = reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
             if not requires_grad[row] and tensor.requires_grad:
-                reached_by_gradient(row, tensor)
+                requires_grad[row] = 1
+                if isinstance(tensor.grad_fn, BackwardCFunction):
+                    made_by_custom_function(row, tensor.grad_fn)
             rows.append(row)
         if writes:
             also = [other for row in rows if storages[row] in writes for other in values.through_storage(row)]
@@ -198,7 +193,7 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
                 also_reads[kernel] = sorted(set(also).difference(rows))
 
         # Where it was written: frames up to the module call around it, innermost first.
-        frame: Any = get_frame(2)
+        frame: Any = get_frame(1)
         key: tuple[int, ...] = ()
         frame_id = 0
         while frame is not None and len(key) < 2 * MAXIMUM_FRAMES:
@@ -225,10 +220,11 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
         append_kernel((facts, call, site, group, rows, template, named, _sequence_number()))  # type: ignore[arg-type]
         append_outputs(())
 
-        for listener in listeners:
-            listener.before_kernel(func, args, kwargs or {}, observer.context())
+        if listeners:
+            for listener in listeners:
+                listener.before_kernel(func, args, kwargs or {}, observer.context())
         try:
-            result = func(*args, **kwargs) if kwargs else func(*args)
+            result = facts.run(*args, **kwargs) if kwargs else facts.run(*args)
         except BaseException as error:
             observer.kernel_failed(error, facts.name, inputs)
             raise
@@ -246,8 +242,9 @@ def _dispatcher(observer: Observer) -> Callable[[Any, Any, Any], Any]:
                 record_outputs(result, kernel, inputs, rows, facts)
         elif result is not None:
             record_outputs(result, kernel, inputs, rows, facts)
-        for listener in listeners:
-            listener.after_kernel(func, args, kwargs or {}, result, observer.context())
+        if listeners:
+            for listener in listeners:
+                listener.after_kernel(func, args, kwargs or {}, result, observer.context())
         return result
 
     return dispatch

@@ -21,6 +21,8 @@ class KernelFacts(NamedTuple):
         takes_constant: Its argument is a tensor that was made from Python numbers a moment ago.
         skipped: Asked for by Python bindings only; not part of what a model computes.
         argument_names: Names of the arguments, in order.
+        tensor_positions: Where tensors may be among the positional arguments; None when they may be in lists as well.
+        run: What to call: the overload without its Python wrapper.
     """
 
     func: Any
@@ -32,6 +34,8 @@ class KernelFacts(NamedTuple):
     takes_constant: bool
     skipped: bool
     argument_names: tuple[str, ...]
+    tensor_positions: tuple[int, ...] | None
+    run: Any
 
 
 def facts_of(func: Any) -> KernelFacts:
@@ -39,7 +43,7 @@ def facts_of(func: Any) -> KernelFacts:
     name = str(func)
     schema = getattr(func, "_schema", None)
     if schema is None:
-        return KernelFacts(func, name, f"higher_order::{name}", UNSURE, (), (), False, False, ())
+        return KernelFacts(func, name, f"higher_order::{name}", UNSURE, (), (), False, False, (), None, func)
     positions: list[int] = []
     names: list[str] = []
     for position, argument in enumerate(schema.arguments):
@@ -62,7 +66,16 @@ def facts_of(func: Any) -> KernelFacts:
         name == "aten.lift_fresh.default",
         name == "prim.device.default",
         tuple(argument.name for argument in schema.arguments),
+        _tensor_positions(schema),
+        getattr(func, "_op", func),
     )
+
+
+def _tensor_positions(schema: Any) -> tuple[int, ...] | None:
+    kinds = [str(argument.type) for argument in schema.arguments]
+    if any("Tensor" in kind and kind not in ("Tensor", "Optional[Tensor]") for kind in kinds):
+        return None
+    return tuple(position for position, kind in enumerate(kinds) if "Tensor" in kind)
 
 
 def _composite(func: Any) -> bool:

@@ -176,15 +176,18 @@ class Values:
         return row
 
     def reached_by_gradient(self, row: int, tensor: Tensor) -> None:
-        """Note that a value requires a gradient, and what autograd knows about its origin beyond the dispatcher.
-
-        A custom ``autograd.Function`` may compute with numpy or another library: its result is then linked to what
-        autograd says it was made from. Nodes are kept by number; holding them would keep the graph alive.
-        """
+        """Note that a value requires a gradient."""
         self.requires_grad[row] = 1
         node = tensor.grad_fn
-        if node is None or not isinstance(node, BackwardCFunction):
-            return
+        if isinstance(node, BackwardCFunction):
+            self.made_by_custom_function(row, node)
+
+    def made_by_custom_function(self, row: int, node: Any) -> None:
+        """Note what autograd says a custom ``autograd.Function`` made a value from.
+
+        It may compute with numpy or another library, where no kernel shows. Nodes are kept by number; holding them
+        would keep the graph alive.
+        """
         before: list[int] = []
         for previous, _ in node.next_functions:
             variable = getattr(previous, "variable", None)
