@@ -1,3 +1,4 @@
+import { shortBytes, shortDuration, shortNumber } from "../ui/format";
 import { kindStyle } from "../ui/kinds";
 import type { Palette, Tone } from "../ui/tokens";
 import { type DiffTree, NodeType, type SideName } from "./diff_tree";
@@ -63,8 +64,8 @@ export class Painting {
     if (isNumeric(colouring)) {
       const value = numericValue(tree, node, side, colouring);
       if (Number.isNaN(value)) return plain;
-      const colour = sequential(Math.sqrt(Math.min(1, value / this.largest)));
-      return { ...plain, line: colour, fill: `${colour}38`, ink: palette.text };
+      const colour = this.shade(Math.sqrt(Math.min(1, value / this.largest)));
+      return { ...plain, line: colour, fill: mixColours(colour, palette.page, 0.75), ink: palette.text };
     }
     const text = categoryOf(tree, node, side, colouring);
     if (!text) return plain;
@@ -76,11 +77,21 @@ export class Painting {
     if (this.colouring === "kind") return [];
     if (isNumeric(this.colouring)) {
       return [0, 0.25, 0.5, 0.75, 1].map((at) => ({
-        label: at === 0 ? "0" : at === 1 ? "most" : "",
-        colour: sequential(at),
+        label: at === 0 ? "0" : at === 1 ? this.largestText() : "",
+        colour: this.shade(at),
       }));
     }
     return [...this.categories.keys()].map((label) => ({ label, colour: this.tone(label).line }));
+  }
+
+  /** The dark end of the map would vanish on a dark page. */
+  private shade(t: number): string {
+    return sequential(this.palette.isDark ? 0.25 + 0.75 * t : t);
+  }
+
+  private largestText(): string {
+    if (this.colouring === "activation memory") return shortBytes(this.largest);
+    return this.colouring === "time" ? shortDuration(this.largest) : shortNumber(this.largest);
   }
 
   private tone(category: string): Tone {
@@ -163,6 +174,13 @@ export function sequential(t: number): string {
   const low = Math.min(SEQUENTIAL.length - 2, Math.floor(at));
   const [a, b] = [channels(SEQUENTIAL[low]!), channels(SEQUENTIAL[low + 1]!)];
   return `#${a.map((value, index) => hex(value + (b[index]! - value) * (at - low))).join("")}`;
+}
+
+function mixColours(a: string, b: string, share: number): string {
+  const other = channels(b);
+  return `#${channels(a)
+    .map((value, index) => hex(value + (other[index]! - value) * share))
+    .join("")}`;
 }
 
 function channels(colour: string): number[] {

@@ -17,6 +17,8 @@ export class ModelSide {
   private readonly parameterCounts = new Map<number, number>();
   private cachedProducers: Int32Array | null = null;
   private cachedReaders: { offsets: Uint32Array; operators: Uint32Array } | null = null;
+  private cachedSizes: Float64Array | null = null;
+  private cachedUntied: Float64Array | null | undefined;
   private cachedModuleChildren: number[][] | null = null;
   private readonly sums = new Map<string, { known: Float64Array; unknown: Uint32Array }>();
 
@@ -121,25 +123,66 @@ export class ModelSide {
   }
 
   moduleParameters(module: number): number {
+    if (this.untiedCounts) return this.untiedCounts[module]!;
     const known = this.parameterCounts.get(module);
     if (known !== undefined) return known;
-    const { modules, parameters } = this.tables;
-    const isBuffer = parameters.number("is_buffer");
+    const { modules } = this.tables;
+    const sizes = this.parameterSizes;
     const seen = new Set<number>();
     const open = [module];
     let count = 0;
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       for (const parameter of modules.row("parameters", next)) {
-        if (seen.has(parameter) || isBuffer[parameter]) continue;
+        if (seen.has(parameter)) continue;
         seen.add(parameter);
-        let elements = 1;
-        for (const size of parameters.row("shape", parameter)) elements *= size;
-        count += elements;
+        count += sizes[parameter]!;
       }
       open.push(...this.moduleChildren[next]!);
     }
     this.parameterCounts.set(module, count);
     return count;
+  }
+
+  /** Elements of each parameter; 0 for buffers. */
+  private get parameterSizes(): Float64Array {
+    if (!this.cachedSizes) {
+      const { parameters } = this.tables;
+      const isBuffer = parameters.number("is_buffer");
+      this.cachedSizes = new Float64Array(parameters.rows);
+      for (let row = 0; row < parameters.rows; row++) {
+        let elements = isBuffer[row] ? 0 : 1;
+        for (const size of parameters.row("shape", row)) elements *= size;
+        this.cachedSizes[row] = elements;
+      }
+    }
+    return this.cachedSizes;
+  }
+
+  /** Counts below each module by plain addition; null when tied parameters forbid that. */
+  private get untiedCounts(): Float64Array | null {
+    if (this.cachedUntied !== undefined) return this.cachedUntied;
+    const { modules, parameters } = this.tables;
+    const { values, offsets } = modules.list("parameters");
+    const isUsed = new Uint8Array(parameters.rows);
+    let hasTies = false;
+    for (const parameter of values) {
+      hasTies ||= isUsed[parameter] === 1;
+      isUsed[parameter] = 1;
+    }
+    if (hasTies) {
+      this.cachedUntied = null;
+      return null;
+    }
+    const sizes = this.parameterSizes;
+    const parent = modules.number("parent");
+    const counts = new Float64Array(modules.rows);
+    // Children have larger numbers than what holds them.
+    for (let module = modules.rows - 1; module >= 0; module--) {
+      for (let at = offsets[module]!; at < offsets[module + 1]!; at++) counts[module]! += sizes[values[at]!]!;
+      if (parent[module]! >= 0) counts[parent[module]!]! += counts[module]!;
+    }
+    this.cachedUntied = counts;
+    return counts;
   }
 
   get moduleChildren(): number[][] {

@@ -14,6 +14,7 @@ export interface Tone {
 export type ToneName = "grey" | "blue" | "sky" | "purple" | "green" | "vermillion" | "amber";
 
 export interface Palette {
+  isDark: boolean;
   page: string;
   panel: string;
   raised: string;
@@ -32,6 +33,7 @@ export interface Palette {
 }
 
 const LIGHT: Palette = {
+  isDark: false,
   page: "#ffffff",
   panel: "#fafafa",
   raised: "#ffffff",
@@ -58,6 +60,7 @@ const LIGHT: Palette = {
 };
 
 const DARK: Palette = {
+  isDark: true,
   page: "#303030",
   panel: "#383838",
   raised: "#424242",

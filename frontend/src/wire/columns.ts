@@ -95,10 +95,19 @@ function typed(column: Column): Values {
     case ValueType.F64:
       return new Float64Array(buffer, bytes.byteOffset, count);
     case ValueType.I64:
-      return Float64Array.from(new BigInt64Array(buffer, bytes.byteOffset, count), Number);
+      return doubles(new Int32Array(buffer, bytes.byteOffset, 2 * count));
     default:
       return Float32Array.from(new Uint16Array(buffer, bytes.byteOffset, count), half);
   }
+}
+
+/** 64-bit integers, given as halves with the lower first; a loop over BigInts takes ten times as long. */
+function doubles(halves: Int32Array): Float64Array {
+  const values = new Float64Array(halves.length / 2);
+  for (let at = 0; at < values.length; at++) {
+    values[at] = (halves[2 * at]! >>> 0) + halves[2 * at + 1]! * 2 ** 32;
+  }
+  return values;
 }
 
 const WIDTHS: Partial<Record<ValueType, number>> = {

@@ -174,7 +174,10 @@ function NameCell(props: {
       role="gridcell"
       class="name"
       style={{ paddingLeft: `${depth * 12}px` }}
-      data-tip={has ? nodeHint(tree, node) : undefined}
+      onPointerOver={(event) => {
+        // Made when it is wanted: rows are drawn on every scroll.
+        if (has) event.currentTarget.dataset.tip = nodeHint(tree, node);
+      }}
     >
       {isFirst && (
         <button
