@@ -161,7 +161,7 @@ def audit(options: argparse.Namespace) -> int:
 
 
 def _audit_text(report: AuditReport, level: str) -> str:
-    parts = [report.summary()]
+    parts = [f"{report.summary()}\n{report.memory().text()}."]
     if report.findings:
         rows = [(f.severity, f.rule, f.subject, f.message) for f in report.findings]
         parts.append(text_table(("severity", "rule", "where", "what"), rows))

@@ -119,7 +119,7 @@ def _three(teacher: float, student: float) -> tuple[str, str, str]:
 
 def markdown_text(report: AuditReport, level: str) -> str:
     teacher, student = report.teacher.structure, report.student.structure
-    parts = [f"# Shape audit: {teacher.name} → {student.name}", report.summary()]
+    parts = [f"# Shape audit: {teacher.name} → {student.name}", report.summary(), report.memory().text() + "."]
     if report.findings:
         parts += [
             "## Findings",
@@ -180,6 +180,7 @@ def json_value(report: AuditReport) -> dict[str, Any]:
         "summary": report.summary(),
         "teacher": report.teacher.structure.name,
         "student": report.student.structure.name,
+        "training_memory": report.memory()._asdict(),
         "findings": [asdict(finding) for finding in report.findings],
         "stages": [
             {name: _readable(name, value) for name, value in stage._asdict().items()} for stage in report.stages

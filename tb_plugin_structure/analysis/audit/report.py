@@ -12,6 +12,7 @@ from tb_plugin_structure.analysis.audit.compare import ADAPT, INCOMPATIBLE, MATC
 from tb_plugin_structure.analysis.audit.feature import CLASSES, HEIGHT, LENGTH, VOCABULARY
 from tb_plugin_structure.analysis.audit.findings import Finding
 from tb_plugin_structure.analysis.audit.formats import csv_text, json_text, markdown_text
+from tb_plugin_structure.analysis.audit.memory import TrainingMemory, training_memory
 from tb_plugin_structure.analysis.audit.rows import MODEL_STAGE, Row, StageCost
 from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES, STAGE
@@ -122,6 +123,10 @@ class AuditReport:
             if self.teacher.total(name) and self.student.total(name)
         ]
         return said + ("; " + ", ".join(ratios) if ratios else "") + "."
+
+    def memory(self) -> TrainingMemory:
+        """Bytes that training the student beside the teacher takes, at the recorded batch size."""
+        return training_memory(self.teacher.structure.header.totals, self.student.structure.header.totals)
 
     # ---- for the wire and for files
 

@@ -146,3 +146,16 @@ def test_textbrewer_counts_hidden_states_from_the_embeddings() -> None:
     matches = report.configuration("textbrewer", "block")["intermediate_matches"]
     assert [(match["layer_T"], match["layer_S"]) for match in matches] == [(3, 1), (6, 2), (9, 3), (12, 4)]
     assert {tuple(match["proj"]) for match in matches} == {("linear", 16, 24)}
+
+
+def test_memory_of_training_llama_8b_beside_70b_in_bfloat16() -> None:
+    """Published sizes: 70.55 and 8.03 billion parameters of 2 bytes; AdamW keeps 8 bytes a parameter."""
+    from tb_plugin_structure.analysis.audit.memory import training_memory
+    from tb_plugin_structure.v1 import structure_pb2
+
+    teacher = structure_pb2.Totals(parameters=70_553_706_496, parameter_bytes=2 * 70_553_706_496)
+    student = structure_pb2.Totals(
+        parameters=8_030_261_248, trainable_parameters=8_030_261_248, parameter_bytes=2 * 8_030_261_248
+    )
+    text = training_memory(teacher, student).text()
+    assert "teacher weights 141.1 GB, student weights 16.1 GB, gradients 16.1 GB, AdamW states 64.2 GB" in text

@@ -228,6 +228,34 @@ def test_softmax_over_the_batch() -> None:
     assert "softmax-over-batch" not in found(record(frozen(right)))
 
 
+def test_batch_that_is_lost() -> None:
+    wrong = Small(body=lambda self, x: self.fc(self.bn(self.conv(x)).mean((2, 3))).mean(0))
+    assert "5] has no batch dimension" in found(record(frozen(wrong)))["batch-lost"][0].message
+        "hidden", "classes"
+    )
+    assert "batch-lost" not in found(record(frozen(Small())))
+
+
+def test_batch_that_is_folded_into_the_tokens() -> None:
+    ids = torch.zeros(2, 4, dtype=torch.long)
+
+    class Folded(Language):
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.lm_head(self.embed(ids)).flatten(0, 1)
+
+    assert "folds the batch" in found(record(frozen(Folded(64)), ids))["batch-folded"][0].message
+
+
+def test_layer_norm_over_the_width_of_a_map() -> None:
+    model = Small(body=lambda self, x: self.fc(self.norm(self.conv(x)).mean((2, 3))))
+    model.norm = nn.LayerNorm(8)
+    finding = found(record(frozen(model)))["norm-over-position"][0]
+    assert finding.module_path == "norm"
+    assert "over width" in finding.message
+    model.body = lambda self, x: self.fc(self.norm(self.conv(x).permute(0, 2, 3, 1)).mean((1, 2)))
+    assert "norm-over-position" not in found(record(frozen(model)))
+
+
 def test_repeated_computation() -> None:
     twice = Small(body=lambda self, x: self.fc(self.bn(self.conv(x) + self.conv(x)).mean((2, 3))))
     assert "1 products were computed before" in found(record(frozen(twice)))["repeated-computation"][0].message

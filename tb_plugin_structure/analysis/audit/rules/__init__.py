@@ -1,6 +1,7 @@
 """The built-in rules, one idea a file. Importing this package registers them."""
 
 from tb_plugin_structure.analysis.audit.rules import (
+    batch_dimension,
     batchnorm_single_value,
     capacity_gap,
     dead_module,
@@ -10,6 +11,7 @@ from tb_plugin_structure.analysis.audit.rules import (
     gradient_flow,
     loss,
     modified_after_return,
+    norm_over_position,
     predictions_differ,
     repeated_computation,
     softmax_over_batch,
@@ -23,6 +25,7 @@ from tb_plugin_structure.analysis.audit.rules import (
 )
 
 __all__ = [
+    "batch_dimension",
     "batchnorm_single_value",
     "capacity_gap",
     "dead_module",
@@ -32,6 +35,7 @@ __all__ = [
     "gradient_flow",
     "loss",
     "modified_after_return",
+    "norm_over_position",
     "predictions_differ",
     "repeated_computation",
     "softmax_over_batch",
