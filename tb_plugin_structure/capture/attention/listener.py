@@ -289,6 +289,9 @@ class AttentionListener:
         elif candidate.state in ("pieces", "factor"):
             words = _FACTOR if candidate.state == "factor" else _NOT_WHOLE.format(keys=_last(made, candidate))
             model.withdrawn[where] = model.withdrawn[call.module_path, call.ordinal] = words
+        elif candidate.state == "absorbed":
+            if made is not None:
+                model.maps.remove(made)
         elif made is not None:
             made.kept = True
             if candidate.state == "mixed":

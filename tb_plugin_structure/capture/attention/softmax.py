@@ -77,7 +77,7 @@ class Candidate:
         call: The module call in which the softmax ran.
         state: "" until a product reads it, then "whole"; "pieces" (a band or blocks of it), "factor" (multiplied with
             other probabilities), "weight" (multiplied with a parameter), "mixed" (heads are mixed first), "combined"
-            (with another softmax).
+            (with another softmax), "absorbed" (in a combination that is recorded itself).
     """
 
     scored: bool
@@ -290,8 +290,12 @@ class SoftmaxFollower:
                 candidate.state = "factor"
             elif length not in (tag.size, tag.keys):
                 candidate.state = "pieces"
+            elif tag.combined:
+                with aside():
+                    absorbed = self._normalized(operand, axis, tag, call, "a normalised combination of softmaxes")
+                candidate.state = "absorbed" if absorbed else "combined"
             else:
-                candidate.state = "combined" if tag.combined else "whole"
+                candidate.state = "whole"
             self._used(candidate, call)
             for further in tag.combined:
                 further.state = candidate.state
@@ -302,19 +306,26 @@ class SoftmaxFollower:
 
     def _normalized_by_hand(self, operand: torch.Tensor, axis: int, tag: Tag, call: Any) -> None:
         """Scores that reach the values without a softmax: exp(s) / sum, log_softmax().exp(), sparsemax, …"""
+        if not self._normalized(operand, axis, tag, call, "normalised without a softmax kernel"):
+            values = operand.detach().movedim(axis, -1)
+            if not values.is_meta and values.is_floating_point() and values.numel():
+                sums = _some_rows(values).sum(-1)
+                self._unnormalized(call, float(sums.min()), float(sums.max()))
+
+    def _normalized(self, operand: torch.Tensor, axis: int, tag: Tag, call: Any, kernel: str) -> bool:
+        """Take what multiplies the values itself for probabilities, when its rows are."""
         values = operand.detach().movedim(axis, -1)
         if values.is_meta or not values.is_floating_point() or not values.numel():
-            return
-        sample = values.reshape(-1, values.shape[-1])[:256].float()
-        sums = sample.sum(-1)
-        if bool((sample < 0).any()) or not bool((sums - 1).abs().le(2e-2).all()):
-            self._unnormalized(call, float(sums.min()), float(sums.max()))
-            return
+            return False
+        sample = _some_rows(values)
+        if bool((sample < 0).any()) or not bool((sample.sum(-1) - 1).abs().le(2e-2).all()):
+            return False
         if _numel(tag.shape) == values.numel() and tag.shape and tag.shape[-1] == values.shape[-1]:
             values = values.reshape(tag.shape)
         candidate = Candidate(True, tag.width, 0, call, state="whole")
-        self._found(candidate, values, None, "normalised without a softmax kernel")
+        self._found(candidate, values, None, kernel)
         self._used(candidate, call)
+        return True
 
     def _elementwise(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Carry a tag from an operand to the result of an operator that keeps or widens the shape."""
@@ -394,6 +405,11 @@ def _storage_key(tensor: torch.Tensor) -> int | None:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError, AttributeError):
         return None
+
+
+def _some_rows(values: torch.Tensor) -> torch.Tensor:
+    """The first 256 rows in float32: enough to see whether they are probabilities."""
+    return values.reshape(-1, values.shape[-1])[:256].float()
 
 
 def _weak(tensor: torch.Tensor) -> StorageWeakRef:

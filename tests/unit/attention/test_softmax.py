@@ -138,6 +138,22 @@ def test_differential_attention_gives_both_maps() -> None:
         assert one.exactness.endswith("combines it with another softmax before the values are read")
 
 
+def test_a_normalised_combination_of_softmaxes_is_recorded_itself() -> None:
+    q, k, v = query_key_value()
+    gate = nn.Parameter(torch.tensor(0.3))
+    bias = torch.randn(1, 1, 9, 9, generator=torch.Generator().manual_seed(4))
+
+    def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """d'Ascoli et al., "ConViT: improving vision transformers with soft convolutional inductive biases"."""
+        return ((1 - gate) * scores(q, k).softmax(-1) + gate * (scores(q, k) * 0 + bias).softmax(-1)) @ v
+
+    (made,) = captured(Function(forward), q, k, v).maps
+    positional = np.exp(np.asarray(bias, np.float64))
+    expected = 0.7 * probabilities(q, k) + 0.3 * positional / positional.sum(-1, keepdims=True)
+    np.testing.assert_allclose(made.probabilities, expected, atol=3e-7)
+    assert made.kernel == "a normalised combination of softmaxes"
+
+
 def test_talking_heads_are_kept_before_the_second_mix_and_said() -> None:
     q, k, v = query_key_value()
     before, after = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
