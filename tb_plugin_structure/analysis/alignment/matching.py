@@ -38,6 +38,8 @@ class Matcher:
 
     def run(self) -> Outcome:
         """Match the two models from their cores (wrappers stripped) down."""
+        if not len(self.teacher.tree) or not len(self.student.tree):
+            return Outcome()  # a pass that failed before anything was called
         chain_t, chain_s = self.teacher.tree.chain(0), self.student.tree.chain(0)
         root_t, root_s = chain_t[-1], chain_s[-1]
         outcome = Outcome([Link(root_t, root_s, 1.0, "root")])
@@ -47,7 +49,18 @@ class Matcher:
                 node_t, node_s = around_t[min(place, len(around_t) - 1)], around_s[min(place, len(around_s) - 1)]
                 outcome.links.append(Link(node_t, node_s, 1.0, "wrapper"))
         outcome.add(self.scope(root_t, root_s, top=True), root_t, root_s)
+        self._lone_layer(outcome, root_t, root_s)
         return outcome
+
+    def _lone_layer(self, outcome: Outcome, root_t: int, root_s: int) -> None:
+        """Where one model is a single layer: the other's last layer of that kind."""
+        tree_t, tree_s = self.teacher.tree, self.student.tree
+        if tree_t.is_leaf(root_t) and not tree_s.is_leaf(root_s):
+            alike = [leaf for leaf in tree_s.leaves(root_s) if tree_s.kind[leaf] == tree_t.kind[root_t]]
+            outcome.links += [Link(root_t, leaf, 0.5, "sequence") for leaf in alike[-1:]]
+        elif tree_s.is_leaf(root_s) and not tree_t.is_leaf(root_t):
+            alike = [leaf for leaf in tree_t.leaves(root_t) if tree_t.kind[leaf] == tree_s.kind[root_s]]
+            outcome.links += [Link(leaf, root_s, 0.5, "sequence") for leaf in alike[-1:]]
 
     def scope(self, node_t: int, node_s: int, top: bool = False) -> Outcome:
         """Match what lies below two nodes; the result holds offsets and is reused for equal pairs of subtrees."""

@@ -90,13 +90,3 @@ def words_similarity(first: frozenset[str], second: frozenset[str]) -> float:
         return 0.0
     shared = sum(map(_weight, sorted(first & second)))
     return shared / sum(map(_weight, sorted(first | second)))
-
-
-_WRAPPER = re.compile(
-    r"^(module|_orig_mod|base_model|_fsdp_wrapped_module|_checkpoint_wrapped_module|student|teacher)$"
-)
-
-
-def is_wrapper_segment(segment: str) -> bool:
-    """Whether a segment is what a wrapper (data parallel, compile, adapter, checkpoint) puts before the real path."""
-    return _WRAPPER.match(segment) is not None

@@ -153,8 +153,12 @@ def sentence(
         widths: Widths (teacher, student) of those stacks.
         stages: Paths that are paired as stages only, because the families are unlike.
     """
+    for side, whose in ((teacher, "teacher"), (student, "student")):
+        if not side.module_calls.rows:
+            return f"The record of the {whose} ({side.name}) holds no module call: there is nothing to compare."
     if all(row.kind == alignment_pb2.PAIR_KIND_IDENTICAL for row in rows):
-        return f"Nothing changed: all {len(rows):,} module calls are identical."
+        counted = f"all {len(rows):,} module calls are" if len(rows) > 1 else "the only module call is"
+        return f"Nothing changed: {counted} identical."
     changed = [stack for stack in stacks if stack.teacher_blocks != stack.student_blocks]
     if stages:
         shown = [f"{path_t} ~ {path_s}" for path_t, path_s in stages[:4]]
@@ -170,11 +174,12 @@ def sentence(
     parts = [first + _width_text(widths)]
     if not stages:
         for kind, side, whose in ((DELETED, teacher, "teacher"), (INSERTED, student, "student")):
-            paths = [
+            listed = [
                 side.call_path(row.teacher if kind == DELETED else row.student)
                 for number, row in enumerate(rows)
                 if _stands_alone(row, rows, kind) and _has_substance(row, rows, side, kind)
             ]
+            paths = list(dict.fromkeys(listed))
             if paths:
                 named = paths[:_MOST_NAMED]
                 more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""

@@ -95,8 +95,9 @@ class Tree:
     def chain(self, node: int) -> list[int]:
         """A node, the composite that is all it calls, and so on."""
         chain = [node]
-        while len(self.children[chain[-1]]) == 1 and self.children[self.children[chain[-1]][0]]:
-            chain.append(self.children[chain[-1]][0])
+        while self.kind[node] == "block" and len(self.children[node]) == 1 and self.children[self.children[node][0]]:
+            node = self.children[node][0]
+            chain.append(node)
         return chain
 
     def returns_same(self, first: int, second: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,8 +124,15 @@ def residual_network(counts: Sequence[int], widths: Sequence[int] = (16, 32, 64,
     return Part("", "ResNet", parts, out=(2, 10))
 
 
-def record(root: Part, name: str = "model") -> Structure:
-    """The record of one pass in which every called module runs once, each on what the one before it returned."""
+def record(root: Part, name: str = "model", repeat: Mapping[str, int] | None = None) -> Structure:
+    """The record of one pass in which every called module runs once, each on what the one before it returned.
+
+    Args:
+        root: The model.
+        name: Its name.
+        repeat: Path of a module -> how often it is called in a row.
+    """
+    repeats = repeat or {}
     columns: dict[str, dict[str, list[Any]]] = {
         table: {column.name: [] for column in fields} for table, fields in STRUCTURE_TABLES.items()
     }
@@ -178,11 +185,17 @@ def record(root: Part, name: str = "model") -> Structure:
     module_row = {path: row for row, path in enumerate(columns["modules"]["path"])}
 
     def calls(part: Part, path: str, parent: int, given: int) -> int:
+        value = given
+        for ordinal in range(repeats.get(path, 1)):
+            value = call(part, path, parent, value, ordinal)
+        return value
+
+    def call(part: Part, path: str, parent: int, given: int, ordinal: int) -> int:
         row = parent
         if part.called:
             row = add(
-                "module_calls", module=module_row[path], parent=parent, ordinal=0, operator_begin=0, operator_end=0,
-                inputs=[given], input_names=["0"], outputs=[], output_names=[], raised=0, modified_after_return=0,
+                "module_calls", module=module_row[path], parent=parent, ordinal=ordinal, operator_begin=0,
+                operator_end=0, inputs=[given], input_names=["0"], outputs=[], output_names=[], raised=0, modified_after_return=0,
                 duration_ns=float("nan"),
             )  # fmt: skip
         value = given

@@ -7,7 +7,9 @@ import copy
 import pytest
 
 from tb_plugin_structure.analysis.alignment import align
-from tb_plugin_structure.v1 import alignment_pb2
+from tb_plugin_structure.records.schema import STRUCTURE_TABLES
+from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.v1 import alignment_pb2, structure_pb2
 from tests.unit.alignment.networks import (
     Part,
     activation,
@@ -153,3 +155,31 @@ def test_layers_that_share_nothing_are_not_painted_as_pairs() -> None:
     teacher = Part("", "Net", [Part("a", "Embedding", out=(2, 8, 16), weight=(10, 16))], out=(2, 8, 16))
     student = Part("", "Net", [Part("b", "LSTM", out=(2, 8, 16), weight=(64, 16))], out=(2, 8, 16))
     assert align(teacher=record(teacher), student=record(student)).module_pairs() == {"": [""]}
+
+
+def test_a_record_of_a_pass_that_never_began_is_told_in_one_sentence() -> None:
+    columns = {table: {column.name: [] for column in fields} for table, fields in STRUCTURE_TABLES.items()}
+    nothing = Structure.build(structure_pb2.StructureHeader(model="broken"), columns)
+    alignment = align(teacher=record(encoder(1), "whole"), student=nothing)
+    assert (
+        alignment.summary() == "The record of the student (broken) holds no module call: there is nothing to compare."
+    )
+    assert alignment.module_pairs() == {}
+    assert len(alignment.rows) == alignment.to_proto().pairs.rows
+
+
+def test_a_single_layer_is_paired_with_its_like_in_a_network() -> None:
+    teacher = Part("", "Linear", out=(2, 8, 16), weight=(16, 16))
+    student = Part("", "Net", [linear("0", 16, 16), activation("1", (2, 8, 16))], out=(2, 8, 16))
+    assert align(teacher=record(teacher), student=record(student)).module_pairs() == {"": [""], "0": [""]}
+
+
+def test_a_shared_layer_is_paired_call_by_call() -> None:
+    teacher = record(encoder(4))
+    shared = encoder(4)
+    blocks = shared.parts[1]
+    one = Part("block", "Block", blocks.parts[0].parts, out=(2, 8, 16))
+    shared.parts[1] = Part("blocks", "ModuleDict", [one], called=False)
+    pairs = align(teacher=teacher, student=record(shared, repeat={"blocks.block": 4})).module_pairs()
+    assert pairs["blocks.block"] == [f"blocks.{k}" for k in range(4)]
+    assert pairs["blocks.block.mlp.fc1"] == [f"blocks.{k}.mlp.fc1" for k in range(4)]
