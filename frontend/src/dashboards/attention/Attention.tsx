@@ -56,7 +56,9 @@ export function Attention({ session }: { session: Session }) {
     state.view.value = VIEWS[(VIEWS.indexOf(view) + by + VIEWS.length) % VIEWS.length] ?? "overview";
   };
   useKeys({
-    " ": () => togglePlay(state),
+    // On a control, Space is that control's own key.
+    " ": () =>
+      document.activeElement?.matches("button, select, summary, input") ? false : togglePlay(state),
     o: () => {
       state.view.value = "overview";
     },
@@ -76,7 +78,7 @@ export function Attention({ session }: { session: Session }) {
       exports={exportItems(state, view)}
     >
       {() => (
-        <Show resource={state.data.teacher.overview} onRetry={() => void session.reload()}>
+        <Show resource={state.data.teacher.overview} onRetry={() => state.retry()}>
           {() => (
             <div class="attention">
               <nav class="views" aria-label="Views">

@@ -9,7 +9,7 @@ import { Legend } from "./Legend";
 export function LayerMap({ state }: { state: AttentionState }) {
   if (state.side("student") === null) return <p class="hint">Pick a student to compare layers.</p>;
   return (
-    <Show resource={state.comparison} onRetry={() => void state.session.reload()}>
+    <Show resource={state.comparison} onRetry={() => state.retry()}>
       {(comparison) => <Distances state={state} comparison={comparison} />}
     </Show>
   );
@@ -45,8 +45,10 @@ function Distances({ state, comparison }: { state: AttentionState; comparison: A
           label={`${comparison.measure} distance`}
         />
         <span class="soft">
-          mean over matched heads, 0 is the same · resolution: {comparison.resolution} · outlined: pairs in
-          use
+          mean over matched heads, 0 is the same · resolution: {comparison.resolution} · outlined:{" "}
+          {comparison.pairing === "alignment"
+            ? `paired by the alignment of the models, policy ${state.session.policy.value}`
+            : "paired by least distance"}
         </span>
       </div>
       <div class="table-scroll">

@@ -58,6 +58,8 @@ export class AttentionState {
   /** Steps that every side shown has, ascending. */
   readonly steps: ReadonlySignal<number[]>;
   readonly playing = signal(false);
+  /** Counts the times someone asked to try again. */
+  private readonly attempt = signal(0);
   private readonly scaleText: Signal<string>;
   private readonly planeText: Signal<string>;
   private readonly headTexts: Record<SideName, Signal<string>>;
@@ -111,6 +113,12 @@ export class AttentionState {
 
   overview(name: SideName): AttentionOverview | undefined {
     return this.data[name].overview.value;
+  }
+
+  /** Reads everything again that the sides need. */
+  retry(): void {
+    this.attempt.value++;
+    void this.session.reload();
   }
 
   setScale(kind: ScaleKind): void {
@@ -204,9 +212,11 @@ export class AttentionState {
     const read = this.readHead(overview, choice);
     this.matrices.set(key, read);
     read.catch(() => this.matrices.delete(key));
-    // Full matrices are large; the overviews behind the others are kept elsewhere.
+    // Matrices of long sequences are large; the overviews behind the others are kept elsewhere.
+    const record = overview.layers[choice.layer];
+    const isLarge = (record?.queryLength ?? 0) * (record?.keyLength ?? 0) > 1e6;
     for (const oldest of this.matrices.keys()) {
-      if (this.matrices.size <= 64) break;
+      if (this.matrices.size <= (isLarge ? 8 : 64)) break;
       this.matrices.delete(oldest);
     }
     return read;
@@ -313,6 +323,7 @@ export class AttentionState {
     const data = this.data[name];
     const address = computed(() => JSON.stringify(this.side(name)?.address ?? null));
     effect(() => {
+      void this.attempt.value;
       const wanted = JSON.parse(address.value) as Address | null;
       if (wanted === null) {
         data.overview.clear();
@@ -356,6 +367,7 @@ export class AttentionState {
         : JSON.stringify([teacher.address, student.address, this.session.intent.value]);
     });
     effect(() => {
+      void this.attempt.value;
       if (wanted.value === "") {
         this.comparison.clear();
         return;

@@ -83,7 +83,7 @@ export function PairAudit({ session, state, empty }: PairAuditProps) {
       empty={empty}
     >
       {() => (
-        <Show resource={state.audit} onRetry={() => void session.reload()}>
+        <Show resource={state.audit} onRetry={() => state.retry()}>
           {(shown) => (
             <div class="audit">
               {findings.length > 0 && (

@@ -66,7 +66,7 @@ export function SingleModel({ session, state, empty }: SingleModelProps) {
       empty={empty}
     >
       {() => (
-        <Show resource={state.operators} onRetry={() => void session.reload()}>
+        <Show resource={state.operators} onRetry={() => state.retry()}>
           {({ rows, model }) => (
             <div class="audit">
               <section class="table-panel" aria-label="Operators">

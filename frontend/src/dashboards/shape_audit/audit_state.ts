@@ -29,6 +29,8 @@ export class AuditState {
   readonly findingsFolded: Signal<string>;
   /** Counts changes of the table's model, which is a plain object. */
   readonly version = signal(0);
+  /** Counts the times someone asked to try again. */
+  private readonly attempt = signal(0);
   private readonly levelText: Signal<string>;
   private readonly verdictText: Signal<string>;
   private readonly columnText: Signal<string>;
@@ -76,6 +78,11 @@ export class AuditState {
     this.verdictText.value = VERDICTS.filter((style) => verdicts.has(style.id))
       .map((style) => style.id)
       .join(",");
+  }
+
+  /** Reads again what could not be read. */
+  retry(): void {
+    this.attempt.value++;
   }
 
   toggleColumn(id: string): void {
@@ -158,6 +165,7 @@ export class AuditState {
       JSON.stringify([teacher.value?.address, student.value?.address, intent.value]),
     );
     effect(() => {
+      void this.attempt.value;
       const [t, s, how] = JSON.parse(wanted.value);
       if (!t || !s) this.audit.clear();
       else

@@ -20,6 +20,8 @@ export class OperatorState {
   readonly selected = signal(-1);
   readonly drawerOpen: Signal<string>;
   readonly version = signal(0);
+  /** Counts the times someone asked to try again. */
+  private readonly attempt = signal(0);
   private readonly columnText: Signal<string>;
 
   constructor(private readonly session: Session) {
@@ -35,6 +37,7 @@ export class OperatorState {
       return teacher === null || session.student.value !== null ? "" : JSON.stringify(teacher.address);
     });
     effect(() => {
+      void this.attempt.value;
       if (wanted.value === "") this.operators.clear();
       else {
         const address = JSON.parse(wanted.value);
@@ -75,6 +78,11 @@ export class OperatorState {
       this.selected.value = row;
       this.session.at.value = row < 0 ? "" : `T:${table.rows.path(row)}`;
     });
+  }
+
+  /** Reads again what could not be read. */
+  retry(): void {
+    this.attempt.value++;
   }
 
   toggleColumn(id: string): void {
