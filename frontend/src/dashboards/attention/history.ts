@@ -27,7 +27,10 @@ export async function readHistory(
   const [teacher, student, comparisons] = await Promise.all([
     statistics(teachers),
     statistics(students),
-    Promise.all(students.map((address, index) => fetchComparison(teachers[index]!, address, intent, abort))),
+    // Models that cannot be compared still have statistics of their own.
+    Promise.all(
+      students.map((address, index) => fetchComparison(teachers[index]!, address, intent, abort)),
+    ).catch(() => []),
   ]);
   return { steps: teachers.map(({ step }) => step), teacher, student, comparisons };
 }
