@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from tb_plugin_structure.analysis.alignment.confidence import UNPAIRED, confidence
+from tb_plugin_structure.analysis.alignment.counts import kind_counts
 from tb_plugin_structure.analysis.alignment.flow import pair_by_flow
 from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
 from tb_plugin_structure.analysis.alignment.matching import Matcher
@@ -18,16 +18,15 @@ from tb_plugin_structure.analysis.alignment.operators import OperatorPairs, alig
 from tb_plugin_structure.analysis.alignment.pair_kinds import (
     DELETED,
     INSERTED,
-    KIND_NAMES,
     MOVED,
     own_kind,
     whole_kind,
 )
-from tb_plugin_structure.analysis.alignment.pins import Pins, check_pins, pinned_nodes
+from tb_plugin_structure.analysis.alignment.pins import Pins, check_pins, pinned_nodes, respect_pins
 from tb_plugin_structure.analysis.alignment.policies import POLICIES, PolicyError
 from tb_plugin_structure.analysis.alignment.reasons import reasons
 from tb_plugin_structure.analysis.alignment.summary import edit_script, sentence
-from tb_plugin_structure.analysis.alignment.tree import Tree, build_tree
+from tb_plugin_structure.analysis.alignment.tree import build_tree
 from tb_plugin_structure.records.schema import ALIGNMENT_OPERATOR_PAIRS, ALIGNMENT_PAIRS
 from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.structure import Structure
@@ -82,11 +81,11 @@ class Alignment:
         outcome = matcher.run()
         outcome.links += pair_composites(self._tree_t, self._tree_s, outcome)
         outcome.links += pair_by_flow(self._tree_t, self._tree_s, outcome.links)
-        outcome.links = _respect_pins(outcome.links, self._pairs_pinned, self._alone, self._tree_t, self._tree_s)
+        outcome.links = respect_pins(outcome.links, self._pairs_pinned, self._alone, self._tree_t, self._tree_s)
         self._matches = outcome.stacks
         self.rows = self._merged(outcome.links, matcher)
         self.stacks = [self._stack(match, matcher) for match in outcome.stacks]
-        self.counts = self._counts()
+        self.counts = kind_counts(self.rows, teacher, student)
         self.edits = edit_script(self.rows, self.stacks, teacher, student)
 
     # ---- building
@@ -213,39 +212,6 @@ class Alignment:
             choices=list(POLICIES) if count_t != count_s else [],
             interchangeable=match.interchangeable,
         )
-
-    def _counts(self) -> list[alignment_pb2.KindCount]:
-        calls: dict[int, int] = dict.fromkeys(KIND_NAMES, 0)
-        leaves: dict[int, int] = dict.fromkeys(KIND_NAMES, 0)
-        parameters: dict[int, set[int]] = {kind: set() for kind in KIND_NAMES}
-        own_t = self.teacher.modules.column_lists("parameters")
-        own_s = self.student.modules.column_lists("parameters")
-        module_t = self.teacher.module_calls["module"].tolist()
-        module_s = self.student.module_calls["module"].tolist()
-        children_t, children_s = self.teacher.call_children, self.student.call_children
-        for row in self.rows:
-            calls[row.kind] += 1
-            is_leaf = not (children_s[row.student] if row.student >= 0 else children_t[row.teacher])
-            leaves[row.kind] += is_leaf
-            if is_leaf:
-                own = own_t[module_t[row.teacher]] if row.kind == DELETED else own_s[module_s[row.student]]
-                parameters[row.kind].update(own)
-        found = []
-        for kind in KIND_NAMES:
-            if not calls[kind]:
-                continue
-            side = self.teacher if kind == DELETED else self.student
-            is_buffer = side.parameters["is_buffer"]
-            elements = side.parameter_elements
-            found.append(
-                alignment_pb2.KindCount(
-                    kind=kind,  # type: ignore[arg-type]
-                    leaves=leaves[kind],
-                    calls=calls[kind],
-                    parameters=sum(int(elements[row]) for row in parameters[kind] if not is_buffer[row]),
-                )
-            )
-        return found
 
     # ---- reading
 
@@ -394,35 +360,3 @@ def _check_policy(policy: Policy) -> None:
 def _default_policy(policy: Mapping[str, str | Sequence[int]]) -> str:
     default = policy.get("", policy.get("*", "copy"))
     return default if isinstance(default, str) else "custom"
-
-
-def _respect_pins(
-    links: list[Link], pairs: list[tuple[int, int]], alone: set[int], teacher: Tree, student: Tree
-) -> list[Link]:
-    """Drop links that contradict a pin, and make sure that every pin is a link."""
-    if not pairs and not alone:
-        return links
-    targets: defaultdict[int, set[int]] = defaultdict(set)
-    sources: defaultdict[int, set[int]] = defaultdict(set)
-    for node_t, node_s in pairs:
-        targets[node_s].add(node_t)
-        sources[node_t].add(node_s)
-    kept = []
-    for link in links:
-        inside_t = [node for node in sources if teacher.contains(node, link.teacher)]
-        inside_s = [node for node in targets if student.contains(node, link.student)]
-        if (
-            any(student.contains(node, link.student) for node in alone)
-            or (link.student in targets and link.teacher not in targets[link.student])
-            or (link.teacher in sources and link.student not in sources[link.teacher])
-            or not all(any(student.contains(s, link.student) for s in sources[t]) for t in inside_t)
-            or not all(any(teacher.contains(t, link.teacher) for t in targets[s]) for s in inside_s)
-        ):
-            continue
-        kept.append(link)
-    wanted = set(pairs)
-    present = {(link.teacher, link.student) for link in kept}
-    return [
-        *(replace(link, how="pin", score=1.0) if (link.teacher, link.student) in wanted else link for link in kept),
-        *(Link(node_t, node_s, 1.0, "pin") for node_t, node_s in pairs if (node_t, node_s) not in present),
-    ]

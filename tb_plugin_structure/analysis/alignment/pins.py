@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
+from tb_plugin_structure.analysis.alignment.links import Link
 from tb_plugin_structure.analysis.alignment.tree import Tree
 
 Pins = Mapping[str, "str | Sequence[str] | None"]
@@ -106,3 +109,35 @@ def _by_path(tree: Tree) -> dict[str, list[int]]:
     for node, path in enumerate(tree.path):
         found.setdefault(path, []).append(node)
     return found
+
+
+def respect_pins(
+    links: list[Link], pairs: list[tuple[int, int]], alone: set[int], teacher: Tree, student: Tree
+) -> list[Link]:
+    """Drop links that contradict a pin, and make sure that every pin is a link."""
+    if not pairs and not alone:
+        return links
+    targets: defaultdict[int, set[int]] = defaultdict(set)
+    sources: defaultdict[int, set[int]] = defaultdict(set)
+    for node_t, node_s in pairs:
+        targets[node_s].add(node_t)
+        sources[node_t].add(node_s)
+    kept = []
+    for link in links:
+        inside_t = [node for node in sources if teacher.contains(node, link.teacher)]
+        inside_s = [node for node in targets if student.contains(node, link.student)]
+        if (
+            any(student.contains(node, link.student) for node in alone)
+            or (link.student in targets and link.teacher not in targets[link.student])
+            or (link.teacher in sources and link.student not in sources[link.teacher])
+            or not all(any(student.contains(s, link.student) for s in sources[t]) for t in inside_t)
+            or not all(any(teacher.contains(t, link.teacher) for t in targets[s]) for s in inside_s)
+        ):
+            continue
+        kept.append(link)
+    wanted = set(pairs)
+    present = {(link.teacher, link.student) for link in kept}
+    return [
+        *(replace(link, how="pin", score=1.0) if (link.teacher, link.student) in wanted else link for link in kept),
+        *(Link(node_t, node_s, 1.0, "pin") for node_t, node_s in pairs if (node_t, node_s) not in present),
+    ]

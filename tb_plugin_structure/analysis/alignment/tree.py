@@ -49,7 +49,6 @@ class Tree:
     extent: list[Extent] = field(default_factory=list)
     entry: list[Extent] = field(default_factory=list)
     ordinal: list[int] = field(default_factory=list)
-    node_of_call: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.call)
@@ -328,7 +327,6 @@ def _renumber(tree: Tree) -> None:
     for node, parent in enumerate(tree.parent):
         if parent >= 0:
             tree.children[parent].append(node)
-    tree.node_of_call = {call: node for node, call in enumerate(tree.call) if call >= 0}
 
 
 def _extent(shape: tuple[int, ...], kind: str, class_name: str) -> Extent:

@@ -195,8 +195,8 @@ def record(root: Part, name: str = "model", repeat: Mapping[str, int] | None = N
         if part.called:
             row = add(
                 "module_calls", module=module_row[path], parent=parent, ordinal=ordinal, operator_begin=0,
-                operator_end=0, inputs=[given], input_names=["0"], outputs=[], output_names=[], raised=0, modified_after_return=0,
-                duration_ns=float("nan"),
+                operator_end=0, inputs=[given], input_names=["0"], outputs=[], output_names=[], raised=0,
+                modified_after_return=0, duration_ns=float("nan"),
             )  # fmt: skip
         value = given
         fan = part.class_name == "Attention"
