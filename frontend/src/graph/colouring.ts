@@ -17,6 +17,7 @@ export const COLOURINGS = [
   "MACs",
   "activation memory",
   "time",
+  "gradient norm",
   "trainable",
   "training mode",
   "dtype",
@@ -47,7 +48,8 @@ export class Painting {
   ) {
     this.largest = isNumeric(colouring)
       ? Math.max(
-          1,
+          // A scale needs an end; all that is coloured but gradients is counted in whole things.
+          colouring === "gradient norm" ? 1e-12 : 1,
           ...(["teacher", "student"] as const).flatMap((side) =>
             Array.from(tree.children(0), (child) => numericValue(tree, child, side, colouring) || 0),
           ),
@@ -106,7 +108,7 @@ export class Painting {
 }
 
 function isNumeric(colouring: Colouring): boolean {
-  return ["parameters", "MACs", "activation memory", "time"].includes(colouring);
+  return ["parameters", "MACs", "activation memory", "time", "gradient norm"].includes(colouring);
 }
 
 /** A quantity of a node on one side; NaN when it has none. */
@@ -114,9 +116,11 @@ export function numericValue(tree: DiffTree, node: number, side: SideName, colou
   const model = tree.side(side);
   if (!model || !tree.hasSide(node, side)) return Number.NaN;
   if (tree.type[node] === NodeType.FOLD) {
-    let sum = 0;
-    for (const child of tree.children(node)) sum += numericValue(tree, child, side, colouring) || 0;
-    return sum;
+    // A norm over several blocks is the root of the sum of squares.
+    const power = colouring === "gradient norm" ? 2 : 1;
+    const values = Array.from(tree.children(node), (child) => numericValue(tree, child, side, colouring));
+    const known = values.filter((value) => !Number.isNaN(value));
+    return known.length ? known.reduce((sum, value) => sum + value ** power, 0) ** (1 / power) : Number.NaN;
   }
   const row = tree[side][node]!;
   if (tree.type[node] === NodeType.OPERATOR) {
@@ -130,6 +134,8 @@ export function numericValue(tree: DiffTree, node: number, side: SideName, colou
       return model.callSum("macs", row);
     case "activation memory":
       return model.callSum("activation_bytes", row);
+    case "gradient norm":
+      return model.gradientNorms?.get(model.callPath(row)) ?? Number.NaN;
     default:
       return model.tables.calls.number("duration_ns")[row]!;
   }

@@ -14,6 +14,9 @@ export class ModelSide {
   readonly operatorBegin: Values;
   readonly operatorEnd: Values;
 
+  /** Module path → norm of the gradients of the parameters at or below; null until measured values are read. */
+  gradientNorms: ReadonlyMap<string, number> | null = null;
+
   private readonly parameterCounts = new Map<number, number>();
   private cachedProducers: Int32Array | null = null;
   private cachedReaders: { offsets: Uint32Array; operators: Uint32Array } | null = null;

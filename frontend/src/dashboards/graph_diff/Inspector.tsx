@@ -21,6 +21,7 @@ import {
 export function Inspector({ state }: { state: DiffState }) {
   const comparison = state.comparison.value;
   const node = state.selected.value;
+  void state.measured.value;
   if (!comparison) return null;
   if (node < 0) {
     return (
@@ -93,6 +94,7 @@ function Quantities({ list, isPair }: { list: Quantity[]; isPair: boolean }) {
   const text = ({ unit }: Quantity, value: number | null) => {
     if (value === null) return "–";
     if (Number.isNaN(value)) return "unknown";
+    if (unit === "plain") return value.toPrecision(3);
     return unit === "bytes" ? shortBytes(value) : unit === "ns" ? shortDuration(value) : shortNumber(value);
   };
   return (

@@ -15,6 +15,7 @@ import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { palette } from "../../ui/tokens";
 import { type DecodedAlignment, fetchAlignment, type Intent } from "../../wire/comparison";
+import { fetchMeasurement, measurementOf } from "../../wire/measurement";
 import type { Address } from "../../wire/records";
 import { fetchStructure, type StructureTables } from "../../wire/structure";
 import { IntentHistory } from "./intent_history";
@@ -61,6 +62,8 @@ export class DiffState {
   readonly query: Signal<string>;
   readonly cone = signal<"upstream" | "downstream" | "between" | null>(null);
   readonly weighEdges = signal(false);
+  /** Counts the measurements that were read: what shows them looks again. */
+  readonly measured = signal(0);
   /** What went wrong while the rest still works; "" when nothing did. */
   readonly trouble = signal("");
   readonly canUndo = signal(false);
@@ -103,6 +106,7 @@ export class DiffState {
     this.painting = computed(() => {
       const { value } = this.comparison;
       const colouring = COLOURINGS.find((name) => name === this.colouring.value) ?? "kind";
+      void this.measured.value;
       return value ? new Painting(value.tree, palette(session.dark.value), colouring) : null;
     });
 
@@ -121,7 +125,11 @@ export class DiffState {
     });
     effect(() => {
       const { value } = this.comparison;
-      if (value && value.tree !== this.lastTree) this.adopt(value);
+      if (value && value.tree !== this.lastTree) {
+        this.adopt(value);
+        for (const side of [value.tree.sides.teacher, value.tree.sides.student])
+          if (side) void this.measure(side);
+      }
     });
   }
 
@@ -246,6 +254,20 @@ export class DiffState {
           : buildSingleTree(new ModelSide(t));
       return { tree, alignment, keys: new KeyIndex(tree), counts: new KindCounts(tree) };
     });
+  }
+
+  /** Reads the gradients that were measured on a model; they come after the picture and may be missing. */
+  private async measure(side: ModelSide): Promise<void> {
+    const records = this.session.records.state.peek().value;
+    const { address, header } = side.tables;
+    const measurement = records && measurementOf(records, address.run, header.structureHash);
+    if (!measurement) return;
+    try {
+      side.gradientNorms = (await fetchMeasurement(measurement)).ofModules("gradient_norm");
+      this.measured.value++;
+    } catch (error) {
+      this.trouble.value = `The measured gradients could not be read: ${(error as Error).message}`;
+    }
   }
 
   /** A structure never changes under its hash, so each is fetched once. */

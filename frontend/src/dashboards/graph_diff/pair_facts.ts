@@ -15,7 +15,7 @@ export interface FactLine {
 /** A quantity of both sides; NaN where unknown, null where the side has none. */
 export interface Quantity {
   name: string;
-  unit: "count" | "bytes" | "ns";
+  unit: "count" | "bytes" | "ns" | "plain";
   teacher: number | null;
   student: number | null;
 }
@@ -107,9 +107,16 @@ export function quantities(tree: DiffTree, node: number): Quantity[] {
     { name: "MACs", unit: "count", ...of((model, row) => model.callSum("macs", row)) },
     { name: "activation", unit: "bytes", ...of((model, row) => model.callSum("activation_bytes", row)) },
     { name: "time", unit: "ns", ...of((model, row) => model.tables.calls.number("duration_ns")[row]!) },
+    {
+      name: "gradient norm",
+      unit: "plain",
+      ...of((model, row) => model.gradientNorms?.get(model.callPath(row)) ?? Number.NaN),
+    },
   ];
+  // Not every pass is timed or followed by a backward pass.
+  const isOptional = (name: string) => name === "time" || name === "gradient norm";
   return list.filter(
-    ({ name, teacher, student }) => name !== "time" || !(isUnknown(teacher) && isUnknown(student)),
+    ({ name, teacher, student }) => !isOptional(name) || !(isUnknown(teacher) && isUnknown(student)),
   );
 }
 

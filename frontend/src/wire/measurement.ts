@@ -1,0 +1,44 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { StringPoolSchema, TableSchema } from "../gen/tb_plugin_structure/v1/columns_pb";
+import { Columns } from "./columns";
+import type { Address, Records } from "./records";
+import { getBytes } from "./request";
+import { Strings } from "./strings";
+
+/** Quantities of a step, by path. */
+export class Measurement {
+  constructor(private readonly table: Columns) {}
+
+  /** Module path → value; empty when the quantity was not measured. */
+  ofModules(quantity: string): Map<string, number> {
+    const found = new Map<string, number>();
+    if (!this.table.has(quantity)) return found;
+    const values = this.table.number(quantity);
+    const subject = this.table.number("subject");
+    for (let row = 0; row < this.table.rows; row++) {
+      if (subject[row] === 0 && !Number.isNaN(values[row]))
+        found.set(this.table.text("path", row), values[row]!);
+    }
+    return found;
+  }
+}
+
+export async function fetchMeasurement(address: Address, signal?: AbortSignal): Promise<Measurement> {
+  const part = (name: string) => getBytes("api/measurement", { ...address, part: name }, signal);
+  const [strings, table] = await Promise.all([part("strings"), part("measurements")]);
+  const pool = new Strings(fromBinary(StringPoolSchema, strings));
+  return new Measurement(new Columns(fromBinary(TableSchema, table), pool));
+}
+
+/** The latest measurement of a run that speaks of this very structure; null when there is none. */
+export function measurementOf(records: Records, run: string, structureHash: string): Address | null {
+  let latest: Address | null = null;
+  for (const entry of records.measurements) {
+    if (entry.run !== run) continue;
+    for (const { step, hash, structure_hash } of entry.steps) {
+      if (structure_hash !== structureHash || (latest && latest.step > step)) continue;
+      latest = { run, tag: entry.tag, step, hash };
+    }
+  }
+  return latest;
+}
