@@ -42,13 +42,24 @@ class FeatureAdapter(nn.Module):
 
     def forward(self, feature: Any) -> Tensor:
         for run in self._run:
-            feature = self.get_submodule(run)(feature) if isinstance(run, str) else run(feature)
+            feature = self._call(self.get_submodule(run), feature) if isinstance(run, str) else run(feature)
         if not isinstance(feature, Tensor):
             raise TypeError(
                 f"the adapter {self.description.line() or '(none needed)'} was given {type(feature).__name__}, "
                 "expected a tensor; hook the element that the audit names"
             )
         return feature
+
+    @staticmethod
+    def _call(module: nn.Module, feature: Any) -> Any:
+        """Features of a half-precision student are projected in the adapter's own precision (autocast decides for
+        itself)."""
+        weight = next(module.parameters(), None)
+        if weight is None or not isinstance(feature, Tensor) or feature.dtype == weight.dtype:
+            return module(feature)
+        if torch.is_autocast_enabled(feature.device.type):
+            return module(feature)
+        return module(feature.to(weight.dtype))
 
     def extra_repr(self) -> str:
         return self.description.line()

@@ -141,3 +141,28 @@ def test_another_input_size_names_both_shapes(pair: tuple[Net, Net, AuditReport]
         student(IMAGES[:, :, ::2, ::2])
         with pytest.raises(ValueError, match=r"gives \(4, 12, 4, 4\) after its adapter.*gives \(4, 12, 8, 8\)"):
             plan.feature_loss()
+
+
+def test_a_student_in_half_precision_trains_full_precision_adapters() -> None:
+    torch.manual_seed(0)
+    teacher, student = Net(12).bfloat16().eval(), Net(4).bfloat16().eval()
+    images = IMAGES.bfloat16()
+    report = audit(
+        align(teacher=capture(teacher, (images,), name="teacher"), student=capture(student, (images,), name="student"))
+    )
+    plan = DistillationPlan(report, teacher, student)
+    with plan:
+        plan.run(images)
+        plan.feature_loss().backward()
+    assert {parameter.dtype for parameter in plan.parameters()} == {torch.float32}
+    assert student.stage1[0].weight.grad is not None
+
+
+def test_under_autocast(pair: tuple[Net, Net, AuditReport]) -> None:
+    teacher, student, report = pair
+    plan = DistillationPlan(report, teacher, student)
+    with plan, torch.autocast("cpu", torch.bfloat16):
+        plan.run(IMAGES)
+        loss = plan.feature_loss()
+    loss.backward()
+    assert student.stage2[0].weight.grad is not None
