@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -189,13 +190,18 @@ class StructureWriter:
             variant=self._variant,
             **options,
         )
+        started = False
+        with self._harmless("recording a step"):
+            observed.__enter__()
+            started = True
         try:
-            with observed as observation:
-                yield observation
+            yield observed if started else None
         finally:
             # Also when the step raised: what ran until then is what one wants to see.
-            with self._harmless("recording a step"):
-                self._write_observation(observed, step, region, structure)
+            if started:
+                with self._harmless("recording a step"):
+                    observed.__exit__(*sys.exc_info())
+                    self._write_observation(observed, step, region, structure)
 
     @contextlib.contextmanager
     def record_attention(

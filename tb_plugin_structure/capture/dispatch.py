@@ -157,94 +157,102 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         nonlocal last_frame, last_site, group
         if observer.paused or (not stack and not observer.outside_is_recorded()):
             return func(*args, **kwargs) if kwargs else func(*args)
-        facts = all_facts.get(id(func))
-        if facts is None:
-            facts = all_facts[id(func)] = facts_of(func)
-        if facts.skipped:
+        try:
+            facts = all_facts.get(id(func))
+            if facts is None:
+                facts = all_facts[id(func)] = facts_of(func)
+            if facts.skipped:
+                return func(*args, **kwargs) if kwargs else func(*args)
+
+            inputs: list[Tensor] = []
+            positions = facts.tensor_positions
+            if positions is not None:
+                template = list(args)
+                count = len(template)
+                for position in positions:
+                    if position < count:
+                        value = args[position]
+                        if isinstance(value, Tensor):
+                            template[position] = marks[len(inputs)]
+                            inputs.append(value)
+            else:
+                template = [outlined(value, inputs) for value in args]
+            named = {key: outlined(value, inputs) for key, value in kwargs.items()} if kwargs else None
+            kernel = len(kernels)
+            rows: list[int] = []
+            for tensor in inputs:
+                reference = references.get(id(tensor))
+                row = reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
+                if not requires_grad[row] and tensor.requires_grad:
+                    requires_grad[row] = 1
+                    if isinstance(tensor.grad_fn, BackwardCFunction):
+                        made_by_custom_function(row, tensor.grad_fn)
+                rows.append(row)
+            if writes:
+                also = [other for row in rows if storages[row] in writes for other in values.through_storage(row)]
+                if also:
+                    also_reads[kernel] = sorted(set(also).difference(rows))
+
+            # Where it was written: frames up to the module call around it, innermost first.
+            frame: Any = get_frame(1)
+            key: tuple[int, ...] = ()
+            frame_id = 0
+            while frame is not None and len(key) < 2 * MAXIMUM_FRAMES:
+                code = frame.f_code
+                kind = kinds.get(id(code))
+                if kind is None:
+                    kind = kinds[id(code)] = (_kind_of(code), code)
+                if kind[0] == _CODE:
+                    key += (id(code), frame.f_lasti)
+                    frame_id = frame_id or id(frame)
+                elif kind[0] == _BOUNDARY:
+                    break
+                frame = frame.f_back
+            frame = None
+            site = site_numbers.get(key, -1)
+            if site < 0:
+                site = site_numbers[key] = len(sites)
+                sites.append(tuple((kinds[key[at]][1], key[at + 1]) for at in range(0, len(key), 2)))
+            if frame_id != last_frame or site != last_site:
+                group += 1
+                last_frame, last_site = frame_id, site
+
+            call = stack[-1] if stack else OUTSIDE
+            append_kernel((facts, call, site, group, rows, template, named, _sequence_number()))  # type: ignore[arg-type]
+            append_outputs(())
+
+            if listeners:
+                for listener in listeners:
+                    listener.before_kernel(func, args, kwargs or {}, observer.context())
+        except Exception as error:
+            observer.give_up(error)
             return func(*args, **kwargs) if kwargs else func(*args)
 
-        inputs: list[Tensor] = []
-        positions = facts.tensor_positions
-        if positions is not None:
-            template = list(args)
-            count = len(template)
-            for position in positions:
-                if position < count:
-                    value = args[position]
-                    if isinstance(value, Tensor):
-                        template[position] = marks[len(inputs)]
-                        inputs.append(value)
-        else:
-            template = [outlined(value, inputs) for value in args]
-        named = {key: outlined(value, inputs) for key, value in kwargs.items()} if kwargs else None
-        kernel = len(kernels)
-        rows: list[int] = []
-        for tensor in inputs:
-            reference = references.get(id(tensor))
-            row = reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
-            if not requires_grad[row] and tensor.requires_grad:
-                requires_grad[row] = 1
-                if isinstance(tensor.grad_fn, BackwardCFunction):
-                    made_by_custom_function(row, tensor.grad_fn)
-            rows.append(row)
-        if writes:
-            also = [other for row in rows if storages[row] in writes for other in values.through_storage(row)]
-            if also:
-                also_reads[kernel] = sorted(set(also).difference(rows))
-
-        # Where it was written: frames up to the module call around it, innermost first.
-        frame: Any = get_frame(1)
-        key: tuple[int, ...] = ()
-        frame_id = 0
-        while frame is not None and len(key) < 2 * MAXIMUM_FRAMES:
-            code = frame.f_code
-            kind = kinds.get(id(code))
-            if kind is None:
-                kind = kinds[id(code)] = (_kind_of(code), code)
-            if kind[0] == _CODE:
-                key += (id(code), frame.f_lasti)
-                frame_id = frame_id or id(frame)
-            elif kind[0] == _BOUNDARY:
-                break
-            frame = frame.f_back
-        frame = None
-        site = site_numbers.get(key, -1)
-        if site < 0:
-            site = site_numbers[key] = len(sites)
-            sites.append(tuple((kinds[key[at]][1], key[at + 1]) for at in range(0, len(key), 2)))
-        if frame_id != last_frame or site != last_site:
-            group += 1
-            last_frame, last_site = frame_id, site
-
-        call = stack[-1] if stack else OUTSIDE
-        append_kernel((facts, call, site, group, rows, template, named, _sequence_number()))  # type: ignore[arg-type]
-        append_outputs(())
-
-        if listeners:
-            for listener in listeners:
-                listener.before_kernel(func, args, kwargs or {}, observer.context())
         try:
             result = facts.run(*args, **kwargs) if kwargs else facts.run(*args)
         except BaseException as error:
             observer.kernel_failed(error, facts.name, inputs)
             raise
-        memory = facts.memory
-        if facts.written_positions:
-            record_writes(args, kwargs, kernel, facts)
-            if not (isinstance(result, Tensor) and result is inputs[0]):
+        try:
+            memory = facts.memory
+            if facts.written_positions:
+                record_writes(args, kwargs, kernel, facts)
+                if not (isinstance(result, Tensor) and result is inputs[0]):
+                    record_outputs(result, kernel, inputs, rows, facts)
+            elif isinstance(result, Tensor):
+                if memory == FRESH:
+                    kernel_outputs[kernel] = (add_value(result, kernel, -1),)
+                elif memory == VIEW and inputs and result is not inputs[0]:
+                    kernel_outputs[kernel] = (add_value(result, kernel, storages[rows[0]]),)
+                else:
+                    record_outputs(result, kernel, inputs, rows, facts)
+            elif result is not None:
                 record_outputs(result, kernel, inputs, rows, facts)
-        elif isinstance(result, Tensor):
-            if memory == FRESH:
-                kernel_outputs[kernel] = (add_value(result, kernel, -1),)
-            elif memory == VIEW and inputs and result is not inputs[0]:
-                kernel_outputs[kernel] = (add_value(result, kernel, storages[rows[0]]),)
-            else:
-                record_outputs(result, kernel, inputs, rows, facts)
-        elif result is not None:
-            record_outputs(result, kernel, inputs, rows, facts)
-        if listeners:
-            for listener in listeners:
-                listener.after_kernel(func, args, kwargs or {}, result, observer.context())
+            if listeners:
+                for listener in listeners:
+                    listener.after_kernel(func, args, kwargs or {}, result, observer.context())
+        except Exception as error:
+            observer.give_up(error)
         return result
 
     return dispatch

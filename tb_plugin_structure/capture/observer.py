@@ -6,6 +6,7 @@ microseconds a kernel. Nothing is patched, no argument or result is replaced, an
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from tb_plugin_structure.capture.kernels import KernelFacts
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments, named_tensors
 from tb_plugin_structure.capture.values import BUFFER, EXTERNAL, INPUT, PARAMETER, Source, Values
+
+logger = logging.getLogger("tb_plugin_structure")
 
 _in_backward = torch._C._current_graph_task_id
 _get_ident = threading.get_ident
@@ -138,6 +141,7 @@ class Observer:
         self.failures: list[Failure] = []
         self.had_backward = False
         self.paused = 0
+        self.fault: Exception | None = None
         self._owner_of: dict[int, tuple[int, int]] = {}
         self._foreign: dict[int, Any] = {}
         self._handles: list[Any] = []
@@ -203,20 +207,35 @@ class Observer:
     def kernel_failed(self, error: BaseException, name: str, inputs: Sequence[Tensor]) -> None:
         failure = Failure(error, self.stack[-1] if self.stack else OUTSIDE)
         failure.kernel = name
-        failure.operands = [
-            f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} {tensor.device}" for tensor in inputs
-        ]
+        failure.operands = [f"{_outline(tensor)} {tensor.device}" for tensor in inputs]
         self.failures.append(failure)
 
     # ---- module calls
 
+    def give_up(self, error: Exception) -> None:
+        """A fault of ours must not end the user's pass: nothing more is recorded, and the record says why."""
+        self.fault = self.fault or error
+        self.paused += 1  # for good: nothing takes this one back
+        logger.warning("Recording stopped, the pass goes on: %s: %s", type(error).__name__, error, exc_info=error)
+
     def _before_module(self, module: nn.Module, args: Any) -> None:
-        if _get_ident() != self._thread:
+        if _get_ident() != self._thread or self.fault is not None:
             return
-        owner = self._owner_of.get(id(module)) or self._find(module)
-        if owner is None or (not self.stack and _in_backward() != -1):
+        try:
+            owner = self._owner_of.get(id(module)) or self._find(module)
+            if owner is not None and (self.stack or _in_backward() == -1):
+                self._enter(owner, module, args)
+        except Exception as error:
+            self.give_up(error)
+
+    def _after_module(self, module: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
+        # When the forward raised, torch calls with (module, args, None): without the keyword arguments.
+        if not self.stack or _get_ident() != self._thread or self.fault is not None:
             return
-        self._enter(owner, module, args)
+        try:
+            self._leave(module, args, kwargs, output)
+        except Exception as error:
+            self.give_up(error)
 
     def _enter(self, owner: tuple[int, int], module: nn.Module, args: Any) -> None:
         index, row = owner
@@ -271,10 +290,7 @@ class Observer:
             self._foreign[key] = weakref.ref(module)
         return found
 
-    def _after_module(self, module: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
-        # When the forward raised, torch calls with (module, args, None): without the keyword arguments.
-        if not self.stack or _get_ident() != self._thread:
-            return
+    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         owner = self._owner_of.get(id(module))
         if owner is None:
             return
@@ -362,7 +378,11 @@ class Observer:
 def _outline(value: Any) -> Any:
     """Arguments as short texts; tensors are not kept."""
     if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        dtype = str(value.dtype).removeprefix("torch.")
+        try:
+            return f"{dtype}{list(value.shape)}"
+        except RuntimeError:  # a nested tensor has no single shape
+            return f"{dtype}[nested]"
     if isinstance(value, dict):
         return {str(key): _outline(item) for key, item in list(value.items())[:64]}
     if isinstance(value, (list, tuple)):

@@ -12,11 +12,12 @@ from torch import nn
 
 from tb_plugin_structure.capture.assembly import Assembly
 from tb_plugin_structure.capture.attention import AttentionCapture, AttentionListener, AttentionOptions
+from tb_plugin_structure.capture.dispatch import OUTSIDE
 from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
 from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.modules import unwrap
-from tb_plugin_structure.capture.observer import OUTSIDE, ObservedModel, Observer
+from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.state import preserved_state
 from tb_plugin_structure.capture.weightless import fake_model
 from tb_plugin_structure.records.measurement import Measurement
@@ -112,6 +113,9 @@ class Region:
 
     def _notes(self, model: ObservedModel) -> list[str]:
         notes = [self._notes_for[model.name]] if model.name in self._notes_for else []
+        fault = self._observer.fault
+        if fault is not None:
+            notes.append(f"The record is incomplete: recording stopped on {type(fault).__name__}: {fault}")
         for entry in model.table.entries:
             module = entry.module()
             if isinstance(module, torch.jit.ScriptModule):
@@ -220,7 +224,8 @@ def capture(
                 failure = error
     structure = region.structures.get(name)
     if failure is not None:
-        raise CaptureFailed(explain(name, inner, positional, named, failure), structure) from failure
+        recorded = structure.header.error if structure is not None else None
+        raise CaptureFailed(explain(name, inner, positional, named, failure, recorded), structure) from failure
     if structure is None:
         raise CaptureFailed(f"{name!r} ({type(inner).__name__}) ran without calling its forward; nothing was recorded")
     return structure

@@ -68,7 +68,9 @@ def ours(caught: list[warnings.WarningMessage]) -> list[str]:
     return [str(warning.message) for warning in caught if "tb_plugin_structure" in str(warning.message)]
 
 
-def test_a_deleted_log_directory_gives_one_warning_and_training_goes_on(writer: StructureWriter, tmp_path: Path) -> None:
+def test_a_deleted_log_directory_gives_one_warning_and_training_goes_on(
+    writer: StructureWriter, tmp_path: Path
+) -> None:
     assert steps_of_training(writer, 0, 3) == 3
     shutil.rmtree(tmp_path / "run")
     with warnings.catch_warnings(record=True) as caught:
@@ -139,5 +141,7 @@ def test_a_shared_summary_writer_shows_one_history_after_purge(tmp_path: Path) -
             summary_writer.add_scalar("loss", 1.0, steps.stop)
             writer.close()
     assert len(list(tmp_path.glob("*tfevents*"))) == 2
-    found = [step for path in sorted(tmp_path.iterdir()) for _, tag, step, _ in values(path) if tag == "structure/student"]
+    found = [
+        step for path in sorted(tmp_path.iterdir()) for _, tag, step, _ in values(path) if tag == "structure/student"
+    ]
     assert found == [0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 8]

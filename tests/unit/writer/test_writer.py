@@ -127,6 +127,38 @@ def test_recording_changes_no_gradient_and_no_weight(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(train(None), recorded, strict=True))
 
 
+@pytest.mark.parametrize("place", ["before_kernel", "after_kernel"])
+def test_a_fault_while_observing_ends_the_recording_and_not_the_step(tmp_path: Path, place: str) -> None:
+    class Faulty:
+        kernels = 0
+
+        def before_kernel(self, *_: object) -> None:
+            self.fail("before_kernel")
+
+        def after_kernel(self, *_: object) -> None:
+            self.fail("after_kernel")
+
+        def fail(self, here: str) -> None:
+            self.kernels += here == place
+            if self.kernels == 3:
+                raise KeyError("a fault of the observer")
+
+    torch.manual_seed(0)
+    model = SmallAttention()
+    x = torch.randn(2, 6, 4)
+    wanted = model(x)
+    with StructureWriter(tmp_path) as writer:
+        with writer.record_step({"model": model}, step=0, listeners=[Faulty()]):
+            got = model(x)
+            got.sum().backward()
+    assert torch.equal(got, wanted)
+    assert model.embed.weight.grad is not None
+    (record,) = [record for record in read_records(tmp_path) if record.tag == "structure/model"]
+    notes = list(Structure.decode(record.blobs).header.notes)
+    assert any("recording stopped on KeyError" in note for note in notes)
+    assert not nn.modules.module._global_forward_hooks
+
+
 def test_record_attention_writes_attention_alone_with_tokens(tmp_path: Path) -> None:
     model = SmallAttention()
     with StructureWriter(tmp_path) as writer:
