@@ -14,9 +14,10 @@ import numpy.typing as npt
 from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.arguments import encode_arguments
 from tb_plugin_structure.capture.autograd_links import link_autograd
+from tb_plugin_structure.capture.dispatch import OUTSIDE
 from tb_plugin_structure.capture.failures import capture_error
 from tb_plugin_structure.capture.macs import has_formula, macs_of, may_multiply
-from tb_plugin_structure.capture.observer import OUTSIDE, ModuleCall, ObservedModel, Observer
+from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer
 from tb_plugin_structure.capture.operators import Attributes, Operator, OperatorNames
 from tb_plugin_structure.capture.static_tables import StaticTables, dtype_name, outside_tables, size_of
 from tb_plugin_structure.capture.values import BUFFER, CONSTANT, EXTERNAL, INPUT, KERNEL, PARAMETER

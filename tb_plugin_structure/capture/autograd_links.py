@@ -16,7 +16,8 @@ def link_autograd(observer: Observer) -> None:
     values = observer.values
     linked = values.linked
     for row, nodes in values.custom_nodes.items():
-        sources = [source for source in _made_by_nodes(observer, nodes) if not _reaches(observer, source, row)]
+        candidates = [*_made_by_nodes(observer, nodes), *values.custom_inputs.get(row, ())]
+        sources = [source for source in candidates if not _reaches(observer, source, row)]
         if sources:
             linked.setdefault(row, []).extend(sources)
     if not linked:

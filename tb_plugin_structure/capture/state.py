@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -51,7 +52,7 @@ def preserved_state(model: nn.Module) -> Iterator[None]:
 
 
 def _lazy(tensor: Tensor) -> bool:
-    return isinstance(tensor, nn.parameter.UninitializedTensorMixin)
+    return isinstance(tensor, UninitializedTensorMixin)
 
 
 def _same(left: Tensor, right: Tensor) -> bool:

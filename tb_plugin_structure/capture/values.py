@@ -80,6 +80,8 @@ class Values:
         """Rows whose sizes may be symbols."""
         self.custom_nodes: dict[int, list[int]] = {}
         """Row that a custom ``autograd.Function`` returned -> numbers of the autograd nodes before it."""
+        self.custom_inputs: dict[int, list[int]] = {}
+        """The same for leaves of the autograd graph, by row."""
         self._registered: dict[int, tuple[Tensor, Source]] = {}
         self._by_address: dict[int, TensorReference] = {}
         self._have_addresses = True
@@ -167,6 +169,12 @@ class Values:
         if registered is not None and registered[0] is tensor:
             source = registered[1]
         alias = self._alias(tensor)
+        if alias >= 0 and source is None and self._same_outline(tensor, alias):
+            # The same value under another Python object (a subclass, a Parameter, numpy and back).
+            reference = TensorReference(tensor)
+            reference.row = alias
+            self.references[id(tensor)] = reference
+            return alias
         row = self.add(tensor, -1, self.storages[alias] if alias >= 0 else -1)
         self.sources[row] = source or Source(CONSTANT, "", "")
         if alias >= 0:
@@ -192,10 +200,14 @@ class Values:
         for previous, _ in node.next_functions:
             variable = getattr(previous, "variable", None)
             if variable is not None:
-                self.linked.setdefault(row, []).append(self.row(variable))
+                self.custom_inputs.setdefault(row, []).append(self.row(variable))
             elif previous is not None:
                 before.append(previous._sequence_nr())
         self.custom_nodes[row] = before
+
+    def _same_outline(self, tensor: Tensor, row: int) -> bool:
+        meta = self.metas[row]
+        return tensor.dtype is meta[2] and tensor.shape == meta[0] and tensor.stride() == meta[1]
 
     def _alias(self, tensor: Tensor) -> int:
         """Row of a value that lies in the same memory, -1 when there is none.

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.nn.utils.stateless import _reparametrize_module  # type: ignore[attr-defined]
 from torch.utils._pytree import tree_map
 
@@ -41,7 +42,7 @@ def fake_model(
     registered = {
         name: tensor
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]
-        if not isinstance(tensor, nn.parameter.UninitializedTensorMixin)
+        if not isinstance(tensor, UninitializedTensorMixin)
     }
     fake_args, fake_kwargs = tree_map(fake, (tuple(args), dict(kwargs)))
     with mode:
