@@ -140,7 +140,9 @@ def replay(structure: Structure, observed: Observed, *, slice_of_output: bool = 
             try:
                 result = func(*args, **kw)
             except RuntimeError as error:
-                raise Mismatch(f"kernel {kernel} ({name}) does not run on what the record says it read: {error}") from error
+                raise Mismatch(
+                    f"kernel {kernel} ({name}) does not run on what the record says it read: {error}"
+                ) from error
             made = results_of(func, args, kw, result)
             for row, tensor, expected in zip(outputs[kernel], made, observed.results[kernel], strict=False):
                 values[row] = tensor
