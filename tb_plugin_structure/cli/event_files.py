@@ -95,17 +95,22 @@ class EventFiles:
         return steps[step], Structure.decode(self.records[steps[step]])
 
     def beside(self, key: Key) -> tuple[Structure | None, dict[str, Measurement]]:
-        """What was recorded in the same run and step: what ran between the models, and measurements by model."""
+        """What was recorded in the same run, at the nearest step: what ran between the models, and measurements by
+        model. (A structure that did not change is not written again, so steps need not be equal.)"""
         outside: Structure | None = None
         measurements: dict[str, Measurement] = {}
-        for other, blobs in self.records.items():
-            if (other.run, other.step) != (key.run, key.step):
-                continue
+        nearest: dict[str, Key] = {}
+        for other in sorted(self.records):
+            if other.run == key.run and other.tag.startswith(("outside/", "measurement/")):
+                best = nearest.get(other.tag)
+                if best is None or abs(other.step - key.step) < abs(best.step - key.step):
+                    nearest[other.tag] = other
+        for tag, other in nearest.items():
             try:
-                if other.tag.startswith("outside/"):
-                    outside = Structure.decode(blobs)
-                elif other.tag.startswith("measurement/"):
-                    measurements[names.split_tag(other.tag)[1]] = Measurement.decode(blobs)
+                if tag.startswith("measurement/"):
+                    measurements[names.split_tag(tag)[1]] = Measurement.decode(self.records[other])
+                elif outside is None:
+                    outside = Structure.decode(self.records[other])
             except RecordError:
                 continue
         return outside, measurements

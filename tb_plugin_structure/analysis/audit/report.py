@@ -100,23 +100,23 @@ class AuditReport:
 
     def summary(self) -> str:
         """One sentence a person could say aloud."""
-        shown = [row for row in self.rows if row.level == STAGE] or self.rows
+        shown = [row for row in self.rows if row.level in (STAGE, BLOCK)] or self.rows
         counted = Counter(row.comparison.verdict for row in shown)
         total = sum(counted[verdict] for verdict in (MATCH, ADAPT, INCOMPATIBLE))
         if not total:
             said = "No module of the student has a counterpart in the teacher"
         elif counted[MATCH] == total:
-            said = f"All {total} paired stage outputs match as they are"
+            said = f"All {total} paired stages and blocks match as they are" if total > 1 else "The only pair matches"
         else:
-            said = f"Of {total} paired stage outputs {counted[MATCH]} match as they are"
+            said = f"Of {total} paired stages and blocks {counted[MATCH]} match as they are"
             if counted[ADAPT]:
                 said += f", {counted[ADAPT]} need an adapter"
             if counted[INCOMPATIBLE]:
                 said += f", {counted[INCOMPATIBLE]} cannot be adapted honestly"
-        alone = [sum(row.verdict == UNMATCHED and row.student is None for row in shown)]
-        alone.append(sum(row.verdict == UNMATCHED and row.teacher is None for row in shown))
-        if any(alone):
-            said += f"; {alone[0]} only in the teacher, {alone[1]} only in the student"
+        for side, other in (("teacher", "student"), ("student", "teacher")):
+            alone = sum(getattr(row, other) is None for row in shown if row.verdict == UNMATCHED)
+            if alone:
+                said += f"; {alone} only in the {side}"
         ratios = [
             f"{self.student.total(name) / self.teacher.total(name):.2f} × {text}"
             for name, text in (("parameters", "parameters"), ("macs", "MACs"))

@@ -110,6 +110,31 @@ def test_silenced_and_raised_findings(logdir: Path, capsys: pytest.CaptureFixtur
     assert run(capsys, "audit", str(logdir), *raised)[0] == 1
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_what_was_recorded_beside_the_models_is_audited_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The structures are written at step 0, the loss was recorded at step 5."""
+    import torch
+
+    from tb_plugin_structure import StructureWriter
+
+    from .toy_models import student, teacher
+
+    models = {"teacher": teacher().eval().requires_grad_(False), "student": student()}
+    image = torch.randn(2, 3, 16, 16)
+    optimizer = torch.optim.SGD([*models["student"].parameters(), *models["teacher"].parameters()], 0.1)
+    with StructureWriter(tmp_path / "kd") as writer:
+        for name, model in models.items():
+            writer.add_structure(name, model, (image,))
+        with writer.record_step(models, step=5, optimizer=optimizer):
+            theirs, mine = models["teacher"](image).max(1).values, models["student"](image).max(1, keepdim=True).values
+            torch.nn.functional.mse_loss(mine, theirs).backward()
+    code, out, _ = run(capsys, "audit", str(tmp_path / "kd"), "--format", "json", "--fail-on", "error")
+    assert code == 1
+    found = {finding["rule"]: finding["message"] for finding in json.loads(out)["findings"]}
+    assert "[2, 1] and [2] broadcast to [2, 2]" in found["silent-broadcast"]
+    assert "the optimizer holds 4 parameters of the teacher" in found["teacher-in-optimizer"]
+
+
 def test_diff_of_a_record_with_itself_has_no_change(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     teacher, student = f"{logdir}:teacher", f"{logdir}:student"
     assert run(capsys, "diff", teacher, teacher, "--fail-on", "any-change")[0] == 0
