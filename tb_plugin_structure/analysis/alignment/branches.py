@@ -42,13 +42,11 @@ def forks(tree: Tree, scope: int, units: list[Unit]) -> list[Fork]:
     reads = [_reads(tree, unit.first) for unit in units]
     made = [_returns(tree, unit.last) for unit in units]
     outside = _inputs(tree, scope)
-    ever = set(made)
     readers = Counter(reads)
     starts = [0] if units else []
     sources: dict[int, int] = {}
     for k, source in enumerate(reads):
-        fresh = source in outside or (source >= 0 and source not in ever)
-        sources[k] = -2 if fresh else source
+        sources[k] = -2 if source in outside else source
         if k and (source != made[k - 1] or readers[source] > 1):
             starts.append(k)
     found: list[Fork] = []
@@ -82,18 +80,18 @@ def reordered(
         return None
     order = list(range(len(substance_s)))
     changed = False
-    for fork in student_forks:
-        found = [
-            _assignment(other, fork, matrix, substance_t, substance_s)
-            for other in teacher_forks
-            if max(len(other.strands), len(fork.strands)) <= _MOST_STRANDS
-            and abs(len(other.strands) - len(fork.strands)) <= 1
-        ]
-        if not found:
-            continue
-        best = max(found, key=lambda assignment: assignment.total)
-        if best.gain >= _GAIN:
-            order[fork.begin : fork.end] = best.units
+    fits = {
+        (a, b): _assignment(other, fork, matrix, substance_t, substance_s)
+        for a, other in enumerate(teacher_forks)
+        for b, fork in enumerate(student_forks)
+        if max(len(other.strands), len(fork.strands)) <= _MOST_STRANDS
+        and abs(len(other.strands) - len(fork.strands)) <= 1
+    }
+    for (a, b), found in fits.items():
+        rivals = [other.total for (c, d), other in fits.items() if (c == a) != (d == b)]
+        if found.gain >= _GAIN and all(found.total > total for total in rivals):
+            fork = student_forks[b]
+            order[fork.begin : fork.end] = found.units
             changed = True
     return order if changed else None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import prod
+
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side
@@ -10,6 +13,8 @@ from tb_plugin_structure.analysis.alignment.roles import is_opaque
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.records.table import Array
+
+_LEAST_STAGES = 3
 
 StagePairs = list[tuple[int, int, list[tuple[int, int]]]]
 
@@ -55,9 +60,9 @@ def anchor_stages(teacher: Side, student: Side, matrix: Array) -> tuple[list[tup
     groups_t, groups_s = stage_groups(teacher), stage_groups(student)
     if len(groups_t) < 2 and len(groups_s) < 2:
         return [], []
-    if len(groups_t) == 1 and len(groups_s) >= 2:
+    if len(groups_t) == 1 and _narrows(student, groups_s):
         return [], _against_one(student, groups_s, teacher, groups_t, flipped=True)
-    if len(groups_s) == 1 and len(groups_t) >= 2:
+    if len(groups_s) == 1 and _narrows(teacher, groups_t):
         return [], _against_one(teacher, groups_t, student, groups_s, flipped=False)
     if len(groups_t) < 2 or len(groups_s) < 2:
         return [], []
@@ -79,6 +84,15 @@ def anchor_stages(teacher: Side, student: Side, matrix: Array) -> tuple[list[tup
         else:
             stage_only.append((i, j, [(_stage_node(teacher, i), _stage_node(student, j))]))
     return fixed, stage_only
+
+
+def _narrows(side: Side, groups: list[list[int]]) -> bool:
+    """Whether groups of stacks are stages: three or more, each with fewer positions than the one before.
+
+    An encoder and a decoder are two groups, and not stages.
+    """
+    positions = [prod(side.tree.extent[side.units[group[-1]].last].positions) for group in groups]
+    return len(groups) >= _LEAST_STAGES and all(later < earlier for earlier, later in pairwise(positions))
 
 
 def _against_one(

@@ -183,3 +183,22 @@ def test_a_shared_layer_is_paired_call_by_call() -> None:
     pairs = align(teacher=teacher, student=record(shared, repeat={"blocks.block": 4})).module_pairs()
     assert pairs["blocks.block"] == [f"blocks.{k}" for k in range(4)]
     assert pairs["blocks.block.mlp.fc1"] == [f"blocks.{k}.mlp.fc1" for k in range(4)]
+
+
+def test_an_encoder_and_a_decoder_are_not_taken_for_stages() -> None:
+    both = Part("", "EncoderDecoder", [encoder(4), encoder(4)], out=(2, 4, 10))
+    for part, name, tokens in zip(both.parts, ("encoder", "decoder"), (8, 4), strict=True):
+        part.name = name
+        _set_tokens(part, tokens)
+    alignment = align(teacher=record(both), student=record(encoder(2)))
+    assert "unlike" not in alignment.summary()
+    (stack,) = alignment.stacks
+    assert (stack.teacher_blocks, stack.student_blocks, list(stack.indices)) == (4, 2, [0, 3])
+    assert len(alignment.module_pairs()) > 20
+
+
+def _set_tokens(part: Part, tokens: int) -> None:
+    if len(part.out) == 3:
+        part.out = (part.out[0], tokens, part.out[2])
+    for child in part.parts:
+        _set_tokens(child, tokens)
