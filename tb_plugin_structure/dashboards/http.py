@@ -95,6 +95,11 @@ def parse_object(data: str | bytes, what: str) -> dict[str, Any]:
     return value
 
 
+def _is_rpc_error(error: Exception) -> bool:
+    """Whether the data server did not answer. By name: grpc is there only where that server is."""
+    return any(base.__name__ == "RpcError" for base in type(error).__mro__)
+
+
 @contextlib.contextmanager
 def comparing(what: str) -> Iterator[None]:
     """Around a computation over stored records. Its faults are no reason for an error page: the tab says that these
@@ -104,6 +109,8 @@ def comparing(what: str) -> Iterator[None]:
     except (errors.PublicError, RecordError):
         raise
     except Exception as error:
+        if _is_rpc_error(error):
+            raise
         logger.exception("comparing %s failed", what)
         raise RecordError(
             f"these two records cannot be compared ({type(error).__name__}: {error}); the log has the details"
@@ -130,7 +137,7 @@ def route(handler: Handler, methods: tuple[str, ...] = ("GET", "HEAD")) -> WsgiA
             except errors.PublicError as error:
                 response = _say(request, str(error), error.http_code, error.headers)
             except Exception as error:
-                if any(base.__name__ == "RpcError" for base in type(error).__mro__):
+                if _is_rpc_error(error):
                     response = _say(request, "TensorBoard's data server did not answer; try again in a moment", 503)
                 else:
                     logger.exception("%s failed", request.path)

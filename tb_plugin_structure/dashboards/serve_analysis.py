@@ -11,7 +11,7 @@ from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import Query, comparing, respond_bytes, respond_download
 from tb_plugin_structure.dashboards.serve_parts import address_of
-from tb_plugin_structure.dashboards.store import Address, RecordStore
+from tb_plugin_structure.dashboards.store import Address, RecordStore, decoded_bytes
 from tb_plugin_structure.records.blobs import compress
 
 
@@ -99,19 +99,36 @@ def alignment_of(store: RecordStore, query: Query, request: Request) -> Any:
                 alignment = align(teacher=teacher, student=student, policy=request.policy, pins=request.pins)
             except ValueError as error:  # a pin or policy that does not fit; the message lists what would
                 raise errors.InvalidArgumentError(str(error)) from error
-        return alignment, 600 * (teacher.module_calls.rows + student.module_calls.rows) + 100_000
+        # It keeps both structures in memory, also when they are dropped from the cache themselves.
+        size = 600 * (teacher.module_calls.rows + student.module_calls.rows) + 100_000
+        return alignment, size + decoded_bytes(teacher) + decoded_bytes(student)
 
     return store.decoded.get(("alignment", query.experiment, teacher_hash, student_hash, intent), make)
 
 
 def alignment_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        alignment = alignment_of(store, query, parse_request(query))
-        with comparing("structures"):
-            data = alignment.to_proto().SerializeToString()
-        return respond_bytes(query, compress(data, level=2), gzipped=True)
+        request = parse_request(query)
+
+        def make() -> bytes:
+            return bytes(alignment_of(store, query, request).to_proto().SerializeToString())
+
+        return respond_bytes(query, _answer(store, query, request, "alignment", make), gzipped=True)
 
     return handle
+
+
+def _answer(store: RecordStore, query: Query, request: Request, what: str, make: Callable[[], bytes]) -> bytes:
+    """The compressed answer, kept: many viewers ask for the same, and a large audit takes seconds."""
+    sides = [store.structure_hash(query.context, query.experiment, side) for side in (request.teacher, request.student)]
+    key = (what, query.experiment, *sides, json.dumps([request.policy, request.pins], sort_keys=True))
+
+    def compressed() -> tuple[bytes, int]:
+        with comparing("structures"):
+            data = compress(make(), level=2)
+        return data, len(data) + 1_000
+
+    return store.answers.get(key, compressed)
 
 
 _DOWNLOADS = {
@@ -128,12 +145,16 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
             raise errors.InvalidArgumentError(f"'format' is {format_[:40]!r}, expected one of {', '.join(_DOWNLOADS)}")
         from tb_plugin_structure.analysis.audit import audit
 
-        alignment = alignment_of(store, query, parse_request(query))
-        with comparing("structures"):
-            report = audit(alignment)
-            if format_:
-                method, content_type, name = _DOWNLOADS[format_]
-                return respond_download(query, getattr(report, method)(), content_type, name)
-            return respond_bytes(query, compress(report.to_proto().SerializeToString(), level=2), gzipped=True)
+        request = parse_request(query)
+        if format_:
+            method, content_type, name = _DOWNLOADS[format_]
+            alignment = alignment_of(store, query, request)
+            with comparing("structures"):
+                return respond_download(query, getattr(audit(alignment), method)(), content_type, name)
+
+        def make() -> bytes:
+            return bytes(audit(alignment_of(store, query, request)).to_proto().SerializeToString())
+
+        return respond_bytes(query, _answer(store, query, request, "audit", make), gzipped=True)
 
     return handle

@@ -89,6 +89,11 @@ def _hash(header: bytes, record: StoredRecord) -> str:
     return digest.hexdigest()[:20]
 
 
+def decoded_bytes(structure: Structure) -> int:
+    """Memory of a decoded structure, about: its columns, and what queries keep beside them."""
+    return 4 * sum(part.uncompressed_bytes for part in structure.header.parts)
+
+
 Describe = Callable[[bytes], tuple[dict[str, Any], dict[str, Any]]]
 
 
@@ -104,6 +109,7 @@ class RecordStore:
         self._descriptions = BoundedCache(_BLOB_CACHE_BYTES)
         self.listed = BoundedCache(_BLOB_CACHE_BYTES)
         self.decoded = BoundedCache(_DECODED_CACHE_BYTES)
+        self.answers = BoundedCache(_BLOB_CACHE_BYTES)
 
     # ---- reading
 
@@ -252,6 +258,11 @@ class RecordStore:
         key = ("structure", experiment, *record.identity)
         return self.decoded.get(key, lambda: self._decoded(record)), self.hash(experiment, record)
 
+    def structure_hash(self, context: Any, experiment: str, address: Address) -> str:
+        """The hash of a structure's record, which is not decoded for it."""
+        plugin = names.ADD_GRAPH_PLUGIN if address.tag == names.ADD_GRAPH_TAG else names.STRUCTURE_PLUGIN
+        return self.hash(experiment, self.find(context, experiment, plugin, address))
+
     def added_graph(self, experiment: str, record: StoredRecord) -> tuple[Structure, str]:
         """A graph that add_graph wrote, as a structure, and its hash."""
         key = ("structure", experiment, *record.identity)
@@ -260,8 +271,7 @@ class RecordStore:
     @staticmethod
     def _decoded(record: StoredRecord) -> tuple[Structure, int]:
         structure = Structure.decode(record.blobs())
-        # Decoded columns plus what queries cache beside them: a few times the bytes of the parts.
-        return structure, 4 * sum(part.uncompressed_bytes for part in structure.header.parts)
+        return structure, decoded_bytes(structure)
 
     @staticmethod
     def _converted(record: StoredRecord) -> tuple[Structure, int]:
@@ -272,7 +282,7 @@ class RecordStore:
             structure = structure_of_graph(graph_pb2.GraphDef.FromString(data), "add_graph")
         except Exception as error:
             raise RecordError(f"the graph of run {record.run!r} cannot be shown: {error}") from error
-        return structure, 4 * sum(part.uncompressed_bytes for part in structure.header.parts)
+        return structure, decoded_bytes(structure)
 
     def attention(self, context: Any, experiment: str, address: Address) -> tuple[AttentionOverview, str]:
         """A decoded attention overview and its hash."""

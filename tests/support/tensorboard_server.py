@@ -91,7 +91,7 @@ class TensorBoardServer:
 
     def records(self, *, at_least: int = 1, kind: str = "structures") -> dict[str, Any]:
         """The listing, once the reader has loaded `at_least` entries of a kind."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while True:
             listing: dict[str, Any] = self.json("structure_graph_diff/api/records")
             if len(listing[kind]) >= at_least:
