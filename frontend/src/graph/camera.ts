@@ -9,6 +9,8 @@ const SMALLEST_SCALE = 0.02;
 const LARGEST_SCALE = 3;
 /** Text is not readable below this; fitting a tall graph stops here and shows its beginning. */
 const READABLE_SCALE = 0.7;
+/** Names are still told apart at this scale; what is wider than the window then is shown in part. */
+const SMALLEST_FIT = 0.25;
 
 /** Maps the drawing's coordinates to pixels: pixel = (world - position) * scale. */
 export class Camera {
@@ -47,7 +49,7 @@ export class Camera {
       largest,
     );
     const byWidth = Math.min((this.width - 2 * margin) / Math.max(1, rect.width), largest);
-    this.scale = Math.max(wanted, Math.min(byWidth, READABLE_SCALE), SMALLEST_SCALE);
+    this.scale = Math.max(wanted, Math.min(byWidth, READABLE_SCALE), SMALLEST_FIT);
     this.x = rect.x + rect.width / 2 - this.width / this.scale / 2;
     const fits = rect.height * this.scale <= this.height - 2 * margin + 1;
     this.y = fits ? rect.y + rect.height / 2 - this.height / this.scale / 2 : rect.y - margin / this.scale;

@@ -115,7 +115,7 @@ export class LayoutPlan {
     const widths = (["teacher", "student"] as const).map((side) =>
       textWidth(pillText(this.tree, port, side, isOutput), "body"),
     );
-    return Math.ceil((Math.max(...widths) * 1.15 + 20) / 8) * 8;
+    return Math.ceil((Math.max(...widths) * 1.35 + 14) / 8) * 8;
   }
 }
 

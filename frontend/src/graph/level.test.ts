@@ -5,7 +5,7 @@ import { NodeType } from "./diff_tree";
 import { inputKey } from "./flow";
 import { buildLevel } from "./level";
 import { KeyIndex, nodeKey } from "./node_key";
-import { residualModel, stackedModel } from "./tiny_model";
+import { residualModel, stackedModel, tinyModel } from "./tiny_model";
 
 const tree = buildSingleTree(residualModel());
 const keys = new KeyIndex(tree);
@@ -100,5 +100,25 @@ describe("cones", () => {
       "T:block.drop",
       "T:head",
     ]);
+  });
+});
+
+describe("outputs", () => {
+  it("are named after the first value that the model returns, not the first that was made", () => {
+    // One operator makes a cache, the next the result; the model returns (result, cache) from one module.
+    const model = tinyModel(
+      "net",
+      [
+        { path: "", type: "Net", parent: -1, operators: [0, 2], inputs: [0], outputs: [2, 1] },
+        { path: "body", type: "Body", parent: 0, operators: [0, 2], inputs: [0], outputs: [2, 1] },
+      ],
+      [
+        { name: "cache", call: 1, inputs: [0], output: 1 },
+        { name: "linear", call: 1, inputs: [1], output: 2 },
+      ],
+      [[4], [4], [4]],
+    );
+    const [port] = buildLevel(buildSingleTree(model), 0).outPorts;
+    expect(port).toMatchObject({ teacherTensor: 2, count: 2 });
   });
 });

@@ -49,7 +49,9 @@ export function buildLevel(tree: DiffTree, node: number): Level {
   const builder = new LevelBuilder(node, children);
   for (const side of ["teacher", "student"] as const) {
     const flow = flowOf(tree, side);
-    if (flow) collect(tree, node, side, flow, position, builder);
+    if (!flow) continue;
+    collect(tree, node, side, flow, position, builder);
+    if (node === 0) nameOutputs(tree, side, flow, position, builder);
   }
   return builder.finish();
 }
@@ -86,6 +88,24 @@ function collect(
   }
 }
 
+/** An output's pill is named after the first value that the model returns through it. */
+function nameOutputs(
+  tree: DiffTree,
+  side: SideName,
+  flow: Flow,
+  position: Map<number, number>,
+  builder: LevelBuilder,
+): void {
+  const named = new Set<number>();
+  flow.to.forEach((to, edge) => {
+    if (to !== MODEL_OUTPUT) return;
+    const child = position.get(tree.childHolding(0, flow.from[edge]!));
+    if (child === undefined || named.has(child)) return;
+    named.add(child);
+    builder.nameOutput(child, side, flow.tensor[edge]!);
+  });
+}
+
 class LevelBuilder {
   private readonly inPorts = new Map<number, Port>();
   private readonly outPorts = new Map<number, Port>();
@@ -108,6 +128,11 @@ class LevelBuilder {
   leave(from: number, side: SideName, tensor: number, producer: number): void {
     port(this.outPorts, from, side, tensor);
     this.edge(`out ${from}`, from, from, side, tensor, producer);
+  }
+
+  nameOutput(from: number, side: SideName, tensor: number): void {
+    const named = this.outPorts.get(from);
+    if (named) named[side === "teacher" ? "teacherTensor" : "studentTensor"] = tensor;
   }
 
   finish(): Level {

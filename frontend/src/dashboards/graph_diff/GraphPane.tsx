@@ -64,7 +64,9 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
         }
         view.setScene(scene, anchor, anchor?.isPointed ?? false);
         const selected = state.selected.peek();
-        if (selected > 0 && !anchor) view.reveal(selected, placeSide(commands.scene, selected));
+        if (anchor) return;
+        if (selected > 0) view.reveal(selected, placeSide(commands.scene, selected));
+        else view.fit();
       };
       if (!missing.length) show();
       else {
