@@ -98,9 +98,14 @@ export function Attention({ session }: { session: Session }) {
                 </div>
                 <StepBar state={state} />
               </nav>
-              <div class="view">
+              <section
+                class="view"
+                aria-label={TITLES[view]}
+                // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must reach it
+                tabIndex={0}
+              >
                 <Content state={state} view={view} />
-              </div>
+              </section>
             </div>
           )}
         </Show>

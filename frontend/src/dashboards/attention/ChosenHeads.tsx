@@ -24,7 +24,7 @@ export function ChosenHeads({ state, scaleMaximum }: { state: AttentionState; sc
   if (sides.length === 0) return null;
   return (
     <section class="chosen-heads" aria-label="Chosen heads">
-      <h3>
+      <h2>
         Chosen{" "}
         <button
           type="button"
@@ -35,7 +35,7 @@ export function ChosenHeads({ state, scaleMaximum }: { state: AttentionState; sc
         >
           open
         </button>
-      </h3>
+      </h2>
       <div class="chosen-maps">
         {sides.map((name) => (
           <ChosenMap key={name} state={state} name={name} color={color} />
@@ -44,7 +44,7 @@ export function ChosenHeads({ state, scaleMaximum }: { state: AttentionState; sc
       <table class="plain">
         <thead>
           <tr>
-            <th scope="col" />
+            <td />
             {sides.map((name) => (
               <th key={name} scope="col" class="number">
                 {name}

@@ -29,7 +29,9 @@ export function HeadTable({ state }: { state: AttentionState }) {
                 {label}
               </th>
             ))}
-            <th scope="col" />
+            <th scope="col">
+              <span class="visually-hidden">open</span>
+            </th>
           </tr>
         </thead>
         <tbody>

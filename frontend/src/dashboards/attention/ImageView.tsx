@@ -141,7 +141,7 @@ function ImageSide({
           This head was stored as a 64 × 64 overview, in which single patches cannot be told apart.
         </p>
       )}
-      <h3>All heads of layer {layer}</h3>
+      <h2>All heads of layer {layer}</h2>
       <div class="image-heads">
         {rows.map((row, index) =>
           row === null ? null : (

@@ -116,13 +116,13 @@ function OverviewSide({ state, name, overview, layout, thumbnails }: OverviewSid
     state.choose(name, { layer: cell.row, head: cell.column }, alone);
   return (
     <div class="overview-side">
-      <h3>
+      <h2>
         <span class="letter" aria-hidden="true">
           {name === "teacher" ? "T" : "S"}
         </span>{" "}
         {overview.header.model}
         <span class="soft"> layers ↓ heads →{hasCross && " · × cross-attention"}</span>
-      </h3>
+      </h2>
       <Sheet
         label={`Heads of the ${name}`}
         layout={layout}

@@ -232,9 +232,9 @@ function Unmatched(props: {
   if (heads.length === 0 || overview === undefined) return null;
   return (
     <section>
-      <h3>
+      <h2>
         Heads of the {name} without a match <span class="soft">{heads.length}</span>
-      </h3>
+      </h2>
       <div class="unmatched">
         {heads.map((head) => {
           const plane = overview.plane(layer, head, state.plane.value);

@@ -21,7 +21,7 @@ export function RowProfile({ state, heads }: { state: AttentionState; heads: rea
   const cell = queryCell(query, first);
   return (
     <section class="row-profile" aria-label="Where the chosen query looks">
-      <h3>
+      <h2>
         Query {query}
         {first.head.isFull && ` “${first.queryLabels[cell]}”`}{" "}
         <span class="soft">
@@ -42,7 +42,7 @@ export function RowProfile({ state, heads }: { state: AttentionState; heads: rea
             }
           />
         </label>
-      </h3>
+      </h2>
       <div class="profile-columns">
         <div ref={element} class="profile-chart">
           {rows.map(({ head, values }) => (

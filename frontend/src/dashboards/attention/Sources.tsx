@@ -13,7 +13,7 @@ const ROUTES: Readonly<Record<number, string>> = {
 /** What was captured, how, how exactly, and what was not. */
 export function Sources({ state }: { state: AttentionState }) {
   return (
-    <section class="sources" aria-label="Sources">
+    <section class="sources">
       {SIDES.map((name) =>
         state.overview(name) === undefined ? null : <Source key={name} state={state} name={name} />,
       )}
@@ -27,12 +27,12 @@ function Source({ state, name }: { state: AttentionState; name: SideName }) {
   if (overview === undefined) return null;
   return (
     <section>
-      <h3>
+      <h2>
         <span class="letter" aria-hidden="true">
           {name === "teacher" ? "T" : "S"}
         </span>{" "}
         {overview.header.model} <span class="soft">{overview.header.example}</span>
-      </h3>
+      </h2>
       <div class="table-scroll">
         <table class="plain">
           <thead>
