@@ -62,9 +62,9 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
             alike = teacher.extent[node_t].positions == student.extent[node_s].positions
             share = overlap if alike else 0.0
             same_name = _same_name(teacher.segment[node_t], student.segment[node_s])
-            if not any(
-                _stands_for(tree, outer, leaf, share, same_name) for leaf in inner if tree.contains(outer, leaf)
-            ):
+            alone = _paired_leaves(tree, outer, partner_s if tree is student else partner_t) == 1
+            inside = [leaf for leaf in inner if tree.contains(outer, leaf)]
+            if not any(_stands_for(tree, outer, leaf, share, same_name, alone) for leaf in inside):
                 continue
         elif overlap < LEAST_OVERLAP:
             continue
@@ -86,22 +86,31 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
     return links
 
 
+def _paired_leaves(tree: Tree, outer: int, partners: dict[int, list[int]]) -> int:
+    """How many layers inside a composite have counterparts of their own; what leaves its input as it is aside."""
+    return sum(
+        1
+        for below in range(outer, outer + tree.size[outer])
+        if below in partners and SUBSTANCE[tree.kind[below]] >= _LEAST_SHARE
+    )
+
+
 def _same_name(first: str, second: str) -> bool:
     return first == second and not is_opaque(first)
 
 
-def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float, same_name: bool) -> bool:
+def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float, same_name: bool, alone: bool) -> bool:
     """Whether a composite is one of its leaves with something around it.
 
-    It is when it returns the leaf's tensor, when its class states the leaf's kind (an adapted, quantised or
-    parametrised layer around its base), or when it has the name of the layer that its leaf is paired with, and takes
-    and returns what the leaf does.
+    It is when it returns the leaf's tensor; or, where no other leaf inside it has a counterpart, when its class states
+    the leaf's kind (an adapted, quantised or parametrised layer around its base), or when it has the name of the layer
+    that its leaf is paired with, and takes and returns what the leaf does.
     """
     if tree.call[outer] < 0:
         return False
-    if class_kind(tree.class_name[outer]) == tree.kind[leaf]:
+    if alone and class_kind(tree.class_name[outer]) == tree.kind[leaf]:
         return True
-    if same_name and tree.entry[outer] == tree.entry[leaf] and tree.extent[outer] == tree.extent[leaf]:
+    if alone and same_name and tree.entry[outer] == tree.entry[leaf] and tree.extent[outer] == tree.extent[leaf]:
         return True
     return overlap >= _LEAST_SHARE and tree.returns_same(outer, leaf)
 
