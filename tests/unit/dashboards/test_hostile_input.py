@@ -31,13 +31,13 @@ def test_records_that_mean_harm_hide_no_good_one(server: TensorBoardServer) -> N
 
 
 def test_no_record_makes_a_route_fail(server: TensorBoardServer) -> None:
-    statuses = hostile_logdir.ask_for_records(server, share=0.2)
-    assert statuses[200] > 30
+    statuses = hostile_logdir.ask_for_records(server, share=0.12)
+    assert statuses[200] > 20
     assert statuses[422] > 0
 
 
 def test_no_request_makes_a_route_fail(server: TensorBoardServer) -> None:
-    statuses = hostile_logdir.send(server, 120)
+    statuses = hostile_logdir.send(server, 100)
     assert {200, 400, 404, 405} <= set(statuses)
 
 

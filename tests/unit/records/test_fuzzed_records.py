@@ -21,7 +21,7 @@ from tests.support import fuzzed_records
 from tests.support.exercised_records import GOOD, exercise, judge
 from tests.support.small_records import small_columns
 
-CASES = 700
+CASES = 500
 """Of each kind of record; `make stress` runs 100,000."""
 
 
