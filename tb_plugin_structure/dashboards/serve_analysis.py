@@ -94,7 +94,7 @@ def alignment_of(store: RecordStore, query: Query, request: Request) -> Any:
     def make() -> tuple[Any, int]:
         from tb_plugin_structure.analysis.alignment import align  # on first use: TensorBoard starts faster
 
-        with comparing("structures"):
+        with store.computing(teacher, student), comparing("structures"):
             try:
                 alignment = align(teacher=teacher, student=student, policy=request.policy, pins=request.pins)
             except ValueError as error:  # a pin or policy that does not fit; the message lists what would
@@ -149,11 +149,13 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
         if format_:
             method, content_type, name = _DOWNLOADS[format_]
             alignment = alignment_of(store, query, request)
-            with comparing("structures"):
+            with store.computing(alignment.teacher, alignment.student), comparing("structures"):
                 return respond_download(query, getattr(audit(alignment), method)(), content_type, name)
 
         def make() -> bytes:
-            return bytes(audit(alignment_of(store, query, request)).to_proto().SerializeToString())
+            alignment = alignment_of(store, query, request)
+            with store.computing(alignment.teacher, alignment.student):
+                return bytes(audit(alignment).to_proto().SerializeToString())
 
         return respond_bytes(query, _answer(store, query, request, "audit", make), gzipped=True)
 

@@ -37,6 +37,8 @@ _DECODED_CACHE_BYTES = 512 << 20
 _BLOB_CACHE_BYTES = 64 << 20
 _MAXIMUM_GRAPH_BYTES = 32 << 20
 _FETCHERS = 8
+_LARGE_CALLS = 4_000
+_LARGE_COMPUTATIONS = 2
 _DESCRIPTION_BYTES = 2_000
 """What a description takes in memory, about."""
 
@@ -110,6 +112,7 @@ class RecordStore:
         self.listed = BoundedCache(_BLOB_CACHE_BYTES)
         self.decoded = BoundedCache(_DECODED_CACHE_BYTES)
         self.answers = BoundedCache(_BLOB_CACHE_BYTES)
+        self._computations = threading.BoundedSemaphore(_LARGE_COMPUTATIONS)
 
     # ---- reading
 
@@ -247,6 +250,12 @@ class RecordStore:
             raise errors.NotFoundError(f"there is no record at {where}; api/records lists those that are there")
         known = ", ".join(str(step) for step in sorted({record.step for record in there})[:20])
         raise errors.NotFoundError(f"there is no record at {where}, step {address.step}; there are steps {known}")
+
+    def computing(self, *structures: Structure) -> contextlib.AbstractContextManager[Any]:
+        """Around a computation over structures: of large ones few run at a time. Python runs one after the other
+        anyway, and side by side each would hold its intermediate results in memory. Not to be nested."""
+        large = sum(structure.module_calls.rows for structure in structures) > _LARGE_CALLS
+        return self._computations if large else contextlib.nullcontext()
 
     # ---- decoded records
 
