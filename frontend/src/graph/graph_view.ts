@@ -134,9 +134,9 @@ export class GraphView {
   }
 
   setLook(look: Look): void {
-    const repaint = this.look?.palette !== look.palette || this.look?.colour !== look.colour;
+    // What is only selected or pointed at is not worth drawing the whole model again.
+    this.minimapDirty ||= this.look?.picture !== look.picture;
     this.look = look;
-    this.minimapDirty ||= repaint || this.look.isFaint !== look.isFaint;
     this.invalidate();
   }
 

@@ -29,6 +29,7 @@ function sceneOf(of: typeof tree, isOpen: (node: number) => boolean): Scene {
 function drawing(scene: Scene, scale = 1): string {
   const painting = new Painting(scene.tree, palette(false), "kind");
   const look: Look = {
+    picture: {},
     palette: palette(false),
     selected: -1,
     marked: -1,
@@ -76,7 +77,14 @@ describe("the picture", () => {
     const everything = drawing(scene).length;
     const pen = new SvgPen();
     const painting = new Painting(stack, palette(false), "kind");
-    const look = { palette: palette(false), selected: -1, marked: -1, hovered: -1, weighEdges: false };
+    const look = {
+      picture: {},
+      palette: palette(false),
+      selected: -1,
+      marked: -1,
+      hovered: -1,
+      weighEdges: false,
+    };
     paint(
       pen,
       scene,

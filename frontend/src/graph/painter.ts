@@ -14,6 +14,8 @@ import { fitText, type TextStyle, textWidth } from "./text_width";
 
 /** Everything about the picture that is not where things lie. */
 export interface Look {
+  /** Another object whenever colours, faintness or results changed; not for selection and hovering. */
+  picture: object;
   palette: Palette;
   selected: number;
   /** A second node, to be paired with the selected one; -1 for none. */

@@ -88,6 +88,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       const faint = state.faint.value;
       const { set } = state.matches.value;
       view.setLook({
+        picture: state.picture.value,
         palette: palette(state.session.dark.value),
         selected: state.selected.value,
         marked: state.marked.value,

@@ -73,6 +73,8 @@ export class DiffState {
   readonly faint: ReadonlySignal<Uint8Array | null>;
   readonly matches: ReadonlySignal<{ nodes: number[]; set: Set<number>; error: string }>;
   readonly painting: ReadonlySignal<Painting | null>;
+  /** All that changes the picture as a whole. */
+  readonly picture: ReadonlySignal<object>;
 
   private readonly openText: Signal<string>;
   private readonly history = new IntentHistory();
@@ -109,6 +111,8 @@ export class DiffState {
       void this.measured.value;
       return value ? new Painting(value.tree, palette(session.dark.value), colouring) : null;
     });
+
+    this.picture = computed(() => [this.painting.value, this.faint.value, this.matches.value]);
 
     const request = computed(() => {
       const { teacher, student, intent } = session;

@@ -23,6 +23,7 @@ function lookOf(state: DiffState): Look | null {
   if (!comparison || !painting) return null;
   const faint = state.faint.value;
   return {
+    picture: state.picture.value,
     palette: palette(state.session.dark.value),
     selected: -1,
     marked: -1,
