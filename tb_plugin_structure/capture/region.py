@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import warnings
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -68,6 +70,7 @@ class Region:
         self._observer = Observer(self._observed, listeners)
         self._gradients = GradientFlow(self._observed, optimizer) if gradients else None
         self._notes_for: dict[str, str] = {}
+        self._strict = False
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Region:
@@ -91,7 +94,22 @@ class Region:
         self._exits.close()
         if self._attention is not None:
             self.attention = self._attention.captures
-        self._assemble()
+        collecting = gc.isenabled()
+        gc.disable()  # thousands of small objects are made and none dies: looking for cycles would double the time
+        try:
+            self._assemble()
+        except Exception as fault:
+            if self._strict and error is None:
+                raise
+            # A fault of ours must neither end a training step nor hide what ended it.
+            warnings.warn(
+                f"tb_plugin_structure: the recorded step could not be put together ({type(fault).__name__}: {fault}); "
+                "please report it",
+                stacklevel=2,
+            )
+        finally:
+            if collecting:
+                gc.enable()
 
     def _assemble(self) -> None:
         observer = self._observer
@@ -213,6 +231,7 @@ def capture(
         if restore_state:
             stack.enter_context(preserved_state(inner))
         region = Region({name: model}, variant=variant, source=source, configs={name: config}, gradients=False)
+        region._strict = True
         region._observer.expect(0, positional, named)
         if fake:
             region._notes_for[name] = "recorded on fake tensors: no weights were read and nothing was computed"
