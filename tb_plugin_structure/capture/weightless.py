@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.nn.utils.stateless import _reparametrize_module  # type: ignore[attr-defined]
 from torch.utils._pytree import tree_map
@@ -34,6 +32,10 @@ def fake_model(
     The model gets its own tensors back at the end, whatever happened. Tensors in objects that are no plain containers
     stay real and are read as they are.
     """
+    # Imported here: they bring sympy, which takes a second to load.
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
 
     def fake(value: Any) -> Any:

@@ -69,6 +69,8 @@ LAYERS: dict[str, Any] = {
     "spectral_norm": lambda: (nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)), (torch.randn(2, 4),)),
     "weight_norm": lambda: (nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)), (torch.randn(2, 4),)),
     "alpha_dropout": lambda: (nn.AlphaDropout(), (torch.randn(4, 4),)),
+    "prelu": lambda: (nn.PReLU(), (torch.randn(4, 4),)),
+    "embedding": lambda: (nn.Embedding(9, 4, max_norm=1.0), (torch.randint(0, 9, (2, 3)),)),
     "max_unpool": lambda: (nn.AdaptiveMaxPool2d(2), (torch.randn(1, 2, 5, 5),)),
 }
 
@@ -121,7 +123,7 @@ def test_outputs_gradients_buffers_and_random_state_are_those_of_a_plain_run(nam
 
 
 def test_there_are_at_least_forty_models() -> None:
-    assert len(MODELS) >= 38
+    assert len(MODELS) >= 40
 
 
 def test_capture_restores_buffers_and_random_states() -> None:
