@@ -130,6 +130,8 @@ class Feature:
 
     def renamed(self, names: tuple[str, ...]) -> Feature:
         """The same tensor with other meanings."""
+        if names == self.names:
+            return self
         return replace(
             self, dimensions=tuple(replace(d, name=name) for d, name in zip(self.dimensions, names, strict=True))
         )

@@ -200,8 +200,8 @@ def _costs(side: Side, call: int) -> tuple[float, float, float]:
     module = int(side.structure.module_calls["module"][call])
     return (
         float(side.parameter_count(module)),
-        side.structure.call_macs(call),
-        side.structure.call_activation_bytes(call),
+        side.call_macs(call),
+        side.call_activation_bytes(call),
     )
 
 
@@ -237,11 +237,11 @@ def _total(side: Side, calls: set[int]) -> tuple[float, float, float]:
     parameters: set[int] = set()
     for call in outermost:
         parameters.update(side.own_parameters(int(structure.module_calls["module"][call])))
-    macs = np.array([structure.call_macs(call) for call in outermost])
+    macs = np.array([side.call_macs(call) for call in outermost])
     return (
         float(sum(int(structure.parameter_elements[row]) for row in parameters)),
         float(np.nansum(macs)) if not np.isnan(macs).all() else float("nan"),
-        float(sum(structure.call_activation_bytes(call) for call in outermost)),
+        float(sum(side.call_activation_bytes(call) for call in outermost)),
     )
 
 

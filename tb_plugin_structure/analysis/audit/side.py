@@ -15,6 +15,7 @@ from tb_plugin_structure.analysis.audit.findings import Finding
 from tb_plugin_structure.analysis.audit.naming import Names
 from tb_plugin_structure.analysis.audit.stages import Stages
 from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.records.table import Array
 
 ACTIVATIONS = {
     "relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "hardswish": "Hardswish", "leaky_relu": "LeakyReLU",
@@ -37,6 +38,19 @@ class Side:
         self.role = role
         self.names = Names(structure)
         self.stages = Stages(structure)
+        # Plain lists: rows read single values thousands of times, which numpy is slow at.
+        calls, tensors = structure.module_calls, structure.tensors
+        self._modules: list[int] = calls["module"].tolist()
+        self._modified: list[int] = calls["modified_after_return"].tolist()
+        self._raised: list[int] = calls["raised"].tolist()
+        self._outputs: list[list[int]] = calls.column_lists("outputs")
+        self._requires_grad: list[int] = tensors["requires_grad"].tolist()
+        self._producers: list[int] = tensors["producer"].tolist()
+        self._dtypes, self._devices = tensors.column_texts("dtype"), tensors.column_texts("device")
+        self._flags_of_module: dict[int, tuple[str, ...]] = {}
+        self._macs = _Sums(structure.operators["macs"])
+        self._activation_bytes = _Sums(structure.operators["activation_bytes"])
+        self._spans = list(zip(calls["operator_begin"].tolist(), calls["operator_end"].tolist(), strict=True))
 
     def elements(self, call: int) -> list[str]:
         """Names of the tensors that a call returned; [""] for a single tensor."""
@@ -45,54 +59,56 @@ class Side:
     def feature(self, call: int, element: str | None = None) -> Feature:
         """The tensor of a call that is compared: the named element, or the main one."""
         structure = self.structure
-        calls = structure.module_calls
-        module = int(calls["module"][call])
+        module = self._modules[call]
         same = structure.calls_of_module[module]
-        bare = Feature(
-            path=structure.module_paths[module],
-            class_name=structure.module_classes[module],
-            call=call,
-            ordinal=same.index(call),
-            calls=len(same),
-            flags=self.flags(call),
-        )
+        path, class_name = structure.module_paths[module], structure.module_classes[module]
+        ordinal, flags = same.index(call), self.flags(call)
         names = self.elements(call)
         if not names:
-            return bare
+            return Feature(path, class_name, call, ordinal, len(same), flags=flags)
         chosen = main_element(names) if element is None else element
-        tensor = int(calls.values("outputs", call)[names.index(chosen)])
-        return replace(
-            bare,
+        tensor = self._outputs[call][names.index(chosen)]
+        return Feature(
+            path,
+            class_name,
+            call,
+            ordinal,
+            len(same),
             element=chosen,
+            flags=flags,
             dimensions=_as_features(self.names.of(tensor)),
-            dtype=structure.tensors.text("dtype", tensor),
-            device=structure.tensors.text("device", tensor),
+            dtype=self._dtypes[tensor],
+            device=self._devices[tensor],
             after_activation=self._activation(tensor),
             tensor=tensor,
         )
 
     def _activation(self, tensor: int) -> str:
-        kernel = int(self.structure.tensors["producer"][tensor])
+        kernel = self._producers[tensor]
         return "" if kernel < 0 else ACTIVATIONS.get(self.names.kernel_names[kernel], "")
 
     def flags(self, call: int) -> tuple[str, ...]:
         """Short facts about a call for people: "training", "frozen", "modified after return", ..."""
-        structure = self.structure
-        module = int(structure.module_calls["module"][call])
-        flags = []
-        if structure.modules["training"][module]:
-            flags.append("training")
-        trained = [bool(structure.parameters["requires_grad"][row]) for row in self.own_parameters(module)]
-        if trained and not any(trained):
-            flags.append("frozen")
-        if structure.module_calls["modified_after_return"][call]:
+        module = self._modules[call]
+        flags = list(self._module_flags(module))
+        if self._modified[call]:
             flags.append("modified after return")
-        if structure.module_calls["raised"][call]:
+        if self._raised[call]:
             flags.append("raised")
-        outputs = structure.module_calls.values("outputs", call)
-        if any(structure.tensors["requires_grad"][tensor] for tensor in outputs.tolist()):
+        if any(self._requires_grad[tensor] for tensor in self._outputs[call]):
             flags.append("carries gradient")
         return tuple(flags)
+
+    def _module_flags(self, module: int) -> tuple[str, ...]:
+        found = self._flags_of_module.get(module)
+        if found is None:
+            structure = self.structure
+            flags = ["training"] if structure.modules["training"][module] else []
+            trained = [bool(structure.parameters["requires_grad"][row]) for row in self.own_parameters(module)]
+            if trained and not any(trained):
+                flags.append("frozen")
+            found = self._flags_of_module[module] = tuple(flags)
+        return found
 
     def own_parameters(self, module: int) -> list[int]:
         """Parameters at or below a module, buffers left out."""
@@ -108,6 +124,14 @@ class Side:
         if count is None:
             count = self._counts[module] = self.structure.parameter_count(module)
         return count
+
+    def call_macs(self, call: int) -> float:
+        """As ``Structure.call_macs``."""
+        return self._macs.between(*self._spans[call])
+
+    def call_activation_bytes(self, call: int) -> float:
+        """As ``Structure.call_activation_bytes``."""
+        return self._activation_bytes.between(*self._spans[call])
 
     @cached_property
     def call_ends(self) -> list[int]:
@@ -163,6 +187,20 @@ class Side:
     def total(self, name: str) -> float:
         """A sum of the record's header: "parameters", "trainable_parameters", "macs", ..."""
         return float(getattr(self.structure.header.totals, name))
+
+
+class _Sums:
+    """Sums over ranges of a column; NaN where no value of a range is known, 0 for an empty range."""
+
+    def __init__(self, values: Array) -> None:
+        unknown = np.isnan(values)
+        self._sums = np.concatenate(([0.0], np.cumsum(np.where(unknown, 0.0, values)))).tolist()
+        self._known = np.concatenate(([0], np.cumsum(~unknown))).tolist()
+
+    def between(self, begin: int, end: int) -> float:
+        if begin < end and self._known[end] == self._known[begin]:
+            return float("nan")
+        return float(self._sums[end] - self._sums[begin])
 
 
 def _as_features(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
