@@ -33,12 +33,12 @@ from tb_plugin_structure.records.structure import Structure
 ALL = 1_000_000
 """As `downsample`: every step that the reader kept."""
 
-_DECODED_CACHE_BYTES = 512 << 20
+_DECODED_CACHE_BYTES = 256 << 20
 _BLOB_CACHE_BYTES = 64 << 20
 _MAXIMUM_GRAPH_BYTES = 32 << 20
 _FETCHERS = 8
 _LARGE_CALLS = 4_000
-_LARGE_COMPUTATIONS = 2
+_LARGE_COMPUTATIONS = 1
 _DESCRIPTION_BYTES = 2_000
 """What a description takes in memory, about."""
 
@@ -252,7 +252,7 @@ class RecordStore:
         raise errors.NotFoundError(f"there is no record at {where}, step {address.step}; there are steps {known}")
 
     def computing(self, *structures: Structure) -> contextlib.AbstractContextManager[Any]:
-        """Around a computation over structures: of large ones few run at a time. Python runs one after the other
+        """Around a computation over structures: of large ones one runs at a time. Python runs one after the other
         anyway, and side by side each would hold its intermediate results in memory. Not to be nested."""
         large = sum(structure.module_calls.rows for structure in structures) > _LARGE_CALLS
         return self._computations if large else contextlib.nullcontext()
