@@ -236,6 +236,13 @@ Windows, Apple silicon, Linux on ARM, `--logdir_spec` and remote log directories
 """
 
 
+def write_table() -> None:
+    """The last result of every cell that was ever run here."""
+    rows = [path.read_text() for path in (cell_folder(cell) / "row.md" for cell in CELLS) if path.exists()]
+    torch = importlib.metadata.version("torch").partition("+")[0]
+    TABLE.write_text(PAGE.format(rows="\n".join(rows), date=time.strftime("%Y-%m-%d"), torch=torch))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="CELL", help="a cell's name or its beginning")
@@ -255,14 +262,13 @@ def main() -> int:
         counts, output = run_tests(folder, copy, fresh)
         (folder / "output.txt").write_text(output)
         (folder / "row.md").write_text(row(cell, versions(folder), counts))
+        write_table()
         failed = sum(count for key, count in counts.items() if key.endswith("failed"))
         bad += failed
         print(f"{cell.name}: {dict(counts)} in {time.monotonic() - started:.0f} s", flush=True)
         if failed:
             print("\n".join(output.splitlines()[-40:]), flush=True)
-    rows = [path.read_text() for path in (cell_folder(cell) / "row.md" for cell in CELLS) if path.exists()]
-    torch = importlib.metadata.version("torch").partition("+")[0]
-    TABLE.write_text(PAGE.format(rows="\n".join(rows), date=time.strftime("%Y-%m-%d"), torch=torch))
+    write_table()
     return 1 if bad else 0
 
 
