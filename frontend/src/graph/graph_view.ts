@@ -4,8 +4,9 @@ import { CanvasPen } from "./canvas_pen";
 import { HEADER_HEIGHT } from "./card";
 import type { SideName } from "./diff_tree";
 import { type EdgeHit, hitEdge } from "./edge_hit";
+import type { Look } from "./look";
 import { Minimap } from "./minimap";
-import { type Look, paint } from "./painter";
+import { paint } from "./painter";
 import { listenToPointer } from "./pointer_input";
 import type { Place, Scene } from "./scene";
 

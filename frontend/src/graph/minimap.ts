@@ -1,6 +1,7 @@
 import { Camera, type Rect } from "./camera";
 import { CanvasPen } from "./canvas_pen";
-import { type Look, paint } from "./painter";
+import type { Look } from "./look";
+import { paint } from "./painter";
 import type { Scene } from "./scene";
 
 const WIDTH = 110;

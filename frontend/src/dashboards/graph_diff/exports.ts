@@ -1,5 +1,6 @@
 import { CanvasPen } from "../../graph/canvas_pen";
-import { type Look, paint } from "../../graph/painter";
+import type { Look } from "../../graph/look";
+import { paint } from "../../graph/painter";
 import { SvgPen } from "../../graph/svg_pen";
 import { announce } from "../../ui/announce";
 import { download } from "../../ui/download";

@@ -1,0 +1,177 @@
+import { HEADER_HEIGHT } from "./card";
+import type { NodeColour } from "./colouring";
+import { NodeType } from "./diff_tree";
+import { SMALLEST_TEXT, textOf, write } from "./legible_text";
+import type { Frame } from "./look";
+
+/** The dotted place of something that a side does not have. */
+export function gap(
+  { pen, look, scale }: Frame,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  alpha: number,
+): void {
+  if (height * scale < 6) return;
+  pen.rect(x, y, width, height, {
+    stroke: look.palette.borderStrong,
+    lineWidth: Math.max(1, 0.9 / scale),
+    dash: [2, 3],
+    radius: 6,
+    alpha,
+  });
+}
+
+export function container(
+  { pen, look }: Frame,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  colour: NodeColour,
+  alpha: number,
+): void {
+  pen.rect(x, y, width, height, {
+    fill: look.palette.page,
+    stroke: colour.line,
+    lineWidth: 1.25,
+    radius: 6,
+    dash: colour.doubtful ? [5, 3] : [],
+    alpha,
+  });
+  pen.rect(x, y, width, Math.min(HEADER_HEIGHT - 2, height), {
+    fill: colour.fill,
+    radius: 6,
+    alpha: alpha * 0.85,
+  });
+}
+
+/** The name of an opened node, written after what is in it, so that no line crosses it. */
+export function header(
+  frame: Frame,
+  node: number,
+  x: number,
+  y: number,
+  width: number,
+  colour: NodeColour,
+  alpha: number,
+): void {
+  const { pen, look, scale } = frame;
+  if (13 * scale < 4.5) return;
+  const { title, subtitle } = textOf(frame, node);
+  const middle = y + HEADER_HEIGHT / 2 - 1;
+  const size = Math.max(1, SMALLEST_TEXT / 13 / scale);
+  const start = x + 10 + 12 * size;
+  pen.text("▾", x + 8, middle, { style: "body", fill: colour.ink, scale: size, alpha });
+  const used = write(
+    frame,
+    title,
+    "title",
+    start,
+    middle,
+    width - (start - x) - 8,
+    size,
+    colour.ink,
+    alpha,
+    colour.fill,
+  );
+  const rest = width - (start - x) - used - 18;
+  if (scale < 0.6 || rest < 30) return;
+  write(
+    frame,
+    subtitle,
+    "body",
+    start + used + 8,
+    middle,
+    rest,
+    1,
+    look.palette.textSoft,
+    alpha,
+    colour.fill,
+  );
+}
+
+export function card(
+  frame: Frame,
+  node: number,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  colour: NodeColour,
+  alpha: number,
+): void {
+  const { pen, scene, look, scale } = frame;
+  const { tree } = scene;
+  const isOperator = tree.type[node] === NodeType.OPERATOR;
+  const radius = isOperator ? height / 2 : 6;
+  if (height * scale < 5) {
+    pen.rect(x, y, width, height, { fill: colour.line, alpha: alpha * 0.55 });
+    return;
+  }
+  if (tree.type[node] === NodeType.FOLD && !scene.isOpen(node)) {
+    for (const shift of [6, 3]) {
+      pen.rect(x + shift, y + shift, width, height, {
+        fill: look.palette.page,
+        stroke: colour.line,
+        radius,
+        alpha: alpha * 0.6,
+      });
+    }
+  }
+  pen.rect(x, y, width, height, { fill: look.palette.page, radius, alpha });
+  pen.rect(x, y, width, height, {
+    fill: colour.fill,
+    stroke: colour.line,
+    lineWidth: 1.25,
+    radius,
+    dash: colour.doubtful ? [5, 3] : [],
+    alpha,
+  });
+  if (!isOperator && height * scale > 14) composition(frame, node, x, y, width, height, alpha);
+  if (13 * scale < 4.5) return;
+  const { title, subtitle } = textOf(frame, node);
+  const size = Math.max(1, SMALLEST_TEXT / 13 / scale);
+  const both = subtitle !== "" && scale > 0.6;
+  const middle = both ? y + height * 0.34 : y + height / 2;
+  const glyphRoom = colour.glyph ? 14 * size : 0;
+  if (colour.glyph) {
+    pen.text(colour.glyph, x + 10, middle, { style: "title", fill: colour.ink, scale: size, alpha });
+  }
+  const chevron = tree.isExpandable(node) ? 12 : 0;
+  const start = x + 10 + glyphRoom;
+  const room = width - 18 - glyphRoom - chevron;
+  write(frame, title, isOperator ? "body" : "title", start, middle, room, size, look.palette.text, alpha);
+  if (both)
+    write(frame, subtitle, "body", start, y + height * 0.7, room + chevron, 1, look.palette.textSoft, alpha);
+  if (chevron && scale > 0.4) {
+    pen.text("▸", x + width - 8, middle, {
+      style: "body",
+      fill: look.palette.textSoft,
+      align: "right",
+      alpha,
+    });
+  }
+}
+
+/** A bar at the foot of a closed module: which kinds are inside, in which shares. */
+function composition(
+  frame: Frame,
+  node: number,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  alpha: number,
+): void {
+  const { pen, look } = frame;
+  const shares = look.counts.shares(node);
+  if (shares.length < 2) return;
+  let at = x + 7;
+  const room = width - 14;
+  for (const { kind, share } of shares) {
+    pen.rect(at, y + height - 5, room * share, 3, { fill: look.palette.tones[kind.tone].line, alpha });
+    at += room * share;
+  }
+}

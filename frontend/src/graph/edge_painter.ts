@@ -1,0 +1,95 @@
+import type { Rect } from "./camera";
+import { edgeLabel, mergedEdgeLabel } from "./card";
+import type { DiffTree, SideName } from "./diff_tree";
+import { edgeRoute, edgeSides } from "./edge_route";
+import type { Level } from "./level";
+import type { LevelLayout } from "./level_layout";
+import type { Frame } from "./look";
+
+/** The data flow of one level. */
+export function edges(
+  frame: Frame,
+  model: Level,
+  layout: LevelLayout,
+  x: number,
+  y: number,
+  alpha: number,
+): void {
+  const { pen, scene, look, side, scale, view } = frame;
+  if (scale < 0.1 || alpha < 0.03) return;
+  const { palette } = look;
+  const { tree } = scene;
+  for (let index = 0; index < model.edges.length; index++) {
+    const edge = model.edges[index]!;
+    const shown = edgeSides(edge, side);
+    if (!shown) continue;
+    const route = edgeRoute(scene, model, layout, index, x, y);
+    if (outside(route, view)) continue;
+    const from = model.children[edge.from] ?? -1;
+    const to = model.children[edge.to] ?? -1;
+    const isSkip = layout.isSkip[index] === 1;
+    const touches = (node: number) => node >= 0 && (node === look.selected || node === look.hovered);
+    const strong = touches(from) || touches(to);
+    const faint = (from >= 0 && look.isFaint(from)) || (to >= 0 && look.isFaint(to));
+    const only = side === null ? shown : "both";
+    const tone =
+      only === "teacher" && tree.sides.student
+        ? palette.tones.vermillion.line
+        : only === "student"
+          ? palette.tones.green.line
+          : null;
+    const colour = strong ? palette.focus : (tone ?? (isSkip ? palette.textSoft : palette.textFaint));
+    const weight = look.weighEdges ? edgeWeight(tree, edge, side) : isSkip ? 1.8 : 1.1;
+    pen.path(route, {
+      stroke: colour,
+      lineWidth: Math.max(strong ? weight + 0.8 : weight, 0.6 / scale),
+      alpha: faint ? alpha * 0.2 : alpha * (isSkip || strong ? 1 : 0.85),
+      dash: tone && !strong ? [5, 3] : [],
+      arrow: scale > 0.35 && edge.to < model.children.length,
+    });
+    if (isSkip && scale > 0.35) {
+      const [cx, cy] = [route[0]!, route[1]!];
+      pen.rect(cx - 2.5, cy - 2.5, 5, 5, { fill: colour, radius: 2.5, alpha: faint ? alpha * 0.2 : alpha });
+    }
+    if (scale < 0.5 || faint) continue;
+    const text =
+      side === null
+        ? mergedEdgeLabel(tree, edge)
+        : edgeLabel(
+            tree.side(side),
+            side === "teacher" ? edge.teacherTensor : edge.studentTensor,
+            edge.count,
+          );
+    if (layout.labelX[index] !== undefined && model.edges.length <= 600) {
+      pen.text(text, x + layout.labelX[index]!, y + layout.labelY[index]!, {
+        style: "mono",
+        fill: strong ? palette.text : palette.textSoft,
+        align: "center",
+        backing: palette.page,
+        alpha,
+      });
+    }
+  }
+}
+
+function edgeWeight(
+  tree: DiffTree,
+  edge: { teacherTensor: number; studentTensor: number },
+  side: SideName | null,
+): number {
+  const own = side === "student" || edge.teacherTensor < 0 ? "student" : "teacher";
+  const tensor = own === "student" ? edge.studentTensor : edge.teacherTensor;
+  const bytes = tree.side(own)?.tables.tensors.number("bytes")[tensor] ?? 0;
+  return 0.8 + Math.max(0, Math.log10(bytes + 1) - 2) * 0.75;
+}
+
+function outside(points: ArrayLike<number>, view: Rect): boolean {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (let at = 0; at < points.length; at += 2) {
+    left = Math.min(left, points[at]!);
+    right = Math.max(right, points[at]!);
+    top = Math.min(top, points[at + 1]!);
+    bottom = Math.max(bottom, points[at + 1]!);
+  }
+  return left > view.x + view.width || right < view.x || top > view.y + view.height || bottom < view.y;
+}
