@@ -43,7 +43,7 @@ ROOMS = {
     "event_file": WRITING,
     "writer": WRITING,
     "integrations": room("writer capture records v1", "torch", "lightning pytorch_lightning transformers"),
-    "dashboards": room("analysis records v1", "tensorboard werkzeug numpy"),
+    "dashboards": room("analysis records v1 checksum", "tensorboard werkzeug numpy"),
     "cli": room(
         "analysis capture dashboards distill records v1 writer event_file checksum integrations",
         "numpy",
