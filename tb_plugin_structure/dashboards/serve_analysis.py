@@ -10,6 +10,7 @@ from tensorboard import errors
 from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import Query, comparing, respond_bytes, respond_download
+from tb_plugin_structure.dashboards.recorded_beside import recorded_beside
 from tb_plugin_structure.dashboards.serve_parts import address_of
 from tb_plugin_structure.dashboards.store import Address, RecordStore, decoded_bytes
 from tb_plugin_structure.records.blobs import compress
@@ -146,17 +147,25 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
         from tb_plugin_structure.analysis.audit import audit
 
         request = parse_request(query)
+        beside = recorded_beside(store, query, request.student)
+
+        def report() -> Any:
+            alignment = alignment_of(store, query, request)
+            outside, measured = beside.decode()
+            with store.computing(alignment.teacher, alignment.student):
+                sides = (("teacher", alignment.teacher), ("student", alignment.student))
+                measurements = {role: measured[side.name] for role, side in sides if side.name in measured}
+                return audit(alignment, outside=outside, measurements=measurements)
+
         if format_:
             method, content_type, name = _DOWNLOADS[format_]
-            alignment = alignment_of(store, query, request)
-            with store.computing(alignment.teacher, alignment.student), comparing("structures"):
-                return respond_download(query, getattr(audit(alignment), method)(), content_type, name)
+            with comparing("structures"):
+                return respond_download(query, getattr(report(), method)(), content_type, name)
 
         def make() -> bytes:
-            alignment = alignment_of(store, query, request)
-            with store.computing(alignment.teacher, alignment.student):
-                return bytes(audit(alignment).to_proto().SerializeToString())
+            return bytes(report().to_proto().SerializeToString())
 
-        return respond_bytes(query, _answer(store, query, request, "audit", make), gzipped=True)
+        what = " ".join(("audit", *beside.hashes))
+        return respond_bytes(query, _answer(store, query, request, what, make), gzipped=True)
 
     return handle
