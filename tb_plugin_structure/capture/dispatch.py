@@ -43,6 +43,7 @@ _PLUMBING_FILES = (
     "torch/_library/",
     "torch/_dynamo/",
     "torch/utils/_contextlib.py",
+    "torch/utils/_device.py",
     "torch/autograd/function.py",
     "torch/_tensor.py",
     "torch/_jit_internal.py",

@@ -142,6 +142,10 @@ class Observer:
         self.had_backward = False
         self.paused = 0
         self.fault: Exception | None = None
+        self._counted = 0
+        self._calls_of: dict[tuple[int, int], int] = {}
+        self._ordinals: list[int] = []
+        self._recursion_limit = 0
         self._owner_of: dict[int, tuple[int, int]] = {}
         self._foreign: dict[int, Any] = {}
         self._handles: list[Any] = []
@@ -171,6 +175,9 @@ class Observer:
     def start(self) -> None:
         """Register hooks and enter the mode; undone by :meth:`stop`, also when this fails half-way."""
         self._thread = _get_ident()
+        # A module call with hooks takes more Python frames than one without: what can be called can be recorded.
+        self._recursion_limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(2 * self._recursion_limit)
         try:
             self._handles.append(register_module_forward_pre_hook(self._before_module))
             self._handles.append(register_module_forward_hook(self._after_module, with_kwargs=True, always_call=True))
@@ -192,6 +199,9 @@ class Observer:
             for handle in self._handles:
                 handle.remove()
             self._handles.clear()
+            if self._recursion_limit:
+                sys.setrecursionlimit(self._recursion_limit)
+                self._recursion_limit = 0
             for call in self.calls:
                 if call.end < 0:
                     call.end = len(self.kernels)
@@ -361,6 +371,16 @@ class Observer:
         if not any(failure.error is error for failure in self.failures):
             self.failures.append(Failure(error, call))
 
+    def _ordinal(self, number: int) -> int:
+        """Which of its module's calls in the region a call is."""
+        for other in range(self._counted, len(self.calls)):
+            key = (self.calls[other].model, self.calls[other].module)
+            ordinal = self._calls_of.get(key, 0)
+            self._calls_of[key] = ordinal + 1
+            self._ordinals.append(ordinal)
+        self._counted = len(self.calls)
+        return self._ordinals[number]
+
     def context(self) -> KernelContext:
         """The innermost module call, for listeners."""
         if not self.stack:
@@ -370,8 +390,7 @@ class Observer:
         if call.context is None:
             model = self.models[call.model]
             entry = model.table.entries[call.module]
-            ordinal = sum((other.model, other.module) == (call.model, call.module) for other in self.calls[:number])
-            call.context = KernelContext(model.name, entry.path, ordinal, entry.module())
+            call.context = KernelContext(model.name, entry.path, self._ordinal(number), entry.module())
         return call.context
 
 

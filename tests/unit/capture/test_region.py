@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tb_plugin_structure.capture import observe
+from tb_plugin_structure.capture import capture, observe
 from tb_plugin_structure.records.schema import ORIGINS
 from tb_plugin_structure.records.structure import Structure
 from tests.unit.capture.models import ConvNet
@@ -176,3 +176,51 @@ def test_wrong_values_are_refused_with_a_message() -> None:
         observe({"m": nn.Linear(1, 1)}, source="all")
     with pytest.raises(TypeError, match="'m' is int"):
         observe({"m": 3})  # type: ignore[dict-item]
+
+
+def test_as_deep_a_model_as_python_can_call_can_be_recorded() -> None:
+    import sys
+
+    limit = sys.getrecursionlimit()
+    model: nn.Module = nn.Linear(4, 4)
+    for _ in range(250):
+        model = nn.Sequential(model)
+    structure = capture(model, torch.randn(1, 4))
+    assert structure.module_calls.rows == 251
+    assert sys.getrecursionlimit() == limit
+
+
+def test_operators_keep_their_names_within_a_default_device() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    with torch.device("cpu"):
+        structure = capture(model, torch.randn(1, 4))
+    assert structure.operators.column_texts("name") == ["linear", "relu"]
+
+
+def test_listeners_learn_which_call_of_its_module_a_kernel_runs_in() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shared = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.shared(self.shared(x))
+
+    class Listener:
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, int]] = []
+
+        def before_kernel(self, func: object, args: object, kwargs: object, call: object) -> None:
+            pass
+
+        def after_kernel(self, func: object, args: object, kwargs: object, result: object, call: object) -> None:
+            entry = (call.module_path, call.ordinal)  # type: ignore[attr-defined]
+            if call.module_path and entry not in self.seen:  # type: ignore[attr-defined]
+                self.seen.append(entry)
+
+    listener = Listener()
+    model = Twice()
+    with observe({"model": model}, listeners=[listener]):
+        model(torch.randn(1, 4))
+        model(torch.randn(1, 4))
+    assert listener.seen == [("shared", 0), ("shared", 1), ("shared", 2), ("shared", 3)]
