@@ -105,7 +105,7 @@ def _damaged_event(data: bytes, random_: random.Random) -> bytes:
     runs that it has not read yet, whatever plugins there are."""
     while True:
         damaged = random_.choice(BYTES)(data, random_)
-        with contextlib.suppress(DecodeError):
+        with contextlib.suppress(DecodeError, UnicodeDecodeError):  # the latter: protobuf in pure Python
             event_pb2.Event.FromString(damaged)
             return damaged
 
