@@ -25,6 +25,7 @@ from tb_plugin_structure import event_file
 from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
 from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture
 from tb_plugin_structure.records import names
+from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.plan import Pins, build_plan
 from tb_plugin_structure.records.structure import Structure
 
@@ -113,7 +114,8 @@ class StructureWriter:
             config: The model's configuration (an object with ``to_dict`` or any dict), kept and compared.
             variant: A further structure of the same model, e.g. "eval" or "rank1".
             step: Training step. A structure that is equal to the last one written is not written again.
-            options: As in :func:`tb_plugin_structure.capture`, e.g. ``fake=True``.
+            options: As in :func:`tb_plugin_structure.capture`, e.g. ``fake=True``, or ``backward=True`` to write
+                gradient norms beside the structure.
 
         Returns:
             The record, or None when this writer is disabled.
@@ -142,6 +144,8 @@ class StructureWriter:
                 self.flush()
             raise
         self._write_structure(structure, step)
+        if structure.gradients is not None:
+            self._write_measurement(name, structure.gradients, step)
         self.flush()
         return structure
 
@@ -288,12 +292,13 @@ class StructureWriter:
             if observed.outside is not None and observed.outside.operators.rows:
                 self._write_structure(observed.outside, step, tag=names.outside_tag(region), quiet=True)
             for model, measurement in observed.measurements.items():
-                self._write(
-                    names.MEASUREMENT_PLUGIN, names.measurement_tag(model), measurement.encode(), step, quiet=True
-                )
+                self._write_measurement(model, measurement, step)
         for model, attention in observed.attention.items():
             for example in attention.examples or [None]:
                 self._write_attention(model, attention, example, step)
+
+    def _write_measurement(self, model: str, measurement: Measurement, step: int) -> None:
+        self._write(names.MEASUREMENT_PLUGIN, names.measurement_tag(model), measurement.encode(), step, quiet=True)
 
     def _write_attention(self, model: str, attention: AttentionCapture, example: int | None, step: int) -> None:
         overview, details = self._budget.admit(step, attention, example)

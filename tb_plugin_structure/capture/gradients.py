@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from tb_plugin_structure.capture.observer import ObservedModel
 from tb_plugin_structure.records.measurement import Measurement
@@ -26,6 +27,7 @@ class GradientFlow:
         self._norms: list[dict[str, Tensor]] = [{} for _ in models]
         self._handles: list[Any] = []
         self._without_hooks: list[Tensor] = []
+        self._received = False
         self._trained: set[int] | None = None
         if optimizer is not None:
             self._trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -48,13 +50,23 @@ class GradientFlow:
         self._handles.clear()
         self._without_hooks.clear()
 
+    def trained_parameters(self, index: int) -> list[tuple[str, Tensor]]:
+        """Parameters of one model that require a gradient, each once, under its first path."""
+        return [(path, parameter) for path, parameter in self._parameters[index] if parameter.requires_grad]
+
+    def receive(self, index: int, gradients: Mapping[str, Tensor]) -> None:
+        """Take the gradients of one model from a backward pass that ran without hooks; absent ones did not arrive."""
+        self._received = True
+        for path, gradient in gradients.items():
+            _measure(path, self._norms[index])(gradient)
+
     def measurement(self, index: int, structure_hash: str) -> Measurement | None:
         """Quantities of one model; None when no backward pass ran and no optimizer was given.
 
         Quantities of parameters: ``gradient_norm`` (L2), ``gradient_reached`` (1 or 0, of those that require a
         gradient), ``requires_grad``, ``in_optimizer``. Of modules: ``gradient_norm`` of all parameters at or below.
         """
-        ran = any(self._norms)
+        ran = self._received or any(self._norms)
         if not ran and self._trained is None:
             return None
         model = self._models[index]
@@ -134,7 +146,7 @@ def _values(norms: list[Tensor]) -> list[float]:
     found = [math.nan] * len(norms)
     devices: dict[torch.device, list[int]] = {}
     for position, norm in enumerate(norms):
-        if not norm.is_meta:
+        if not norm.is_meta and not isinstance(norm, FakeTensor):
             devices.setdefault(norm.device, []).append(position)
     for positions in devices.values():
         stacked = torch.stack([norms[position].double() for position in positions]).tolist()

@@ -14,11 +14,13 @@ from torch import nn
 
 from tb_plugin_structure.capture.assembly import Assembly
 from tb_plugin_structure.capture.attention import AttentionCapture, AttentionListener, AttentionOptions
+from tb_plugin_structure.capture.backward import Backward, check_backward, measure_gradients
 from tb_plugin_structure.capture.dispatch import OUTSIDE
 from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
 from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.modules import unwrap
+from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.state import preserved_state
 from tb_plugin_structure.capture.weightless import fake_model
@@ -198,6 +200,7 @@ def capture(
     source: str = "location",
     restore_state: bool = True,
     fake: bool = False,
+    backward: Backward = None,
 ) -> Structure:
     """Run one forward pass of `model` as it is and return what it executed.
 
@@ -215,11 +218,18 @@ def capture(
         restore_state: Put buffers (e.g. batch statistics) and random states back to what they were before the pass.
         fake: Run on tensors without values: no weights are read and nothing is computed. A model whose forward looks at
             values (``if mask.all()``, ``.item()``, numpy) cannot be recorded this way and the error names the line.
+        backward: Also measure where gradients arrive: a function of the model's output that returns a scalar tensor, or
+            True for the sum of squares of all outputs that require a gradient. The result is ``gradients`` of the
+            structure, with the quantities that :func:`observe` measures. No ``.grad`` is written; the backward pass is
+            not part of the record. Parameters that no gradient reaches are in ``header.notes``, with the operator that
+            cuts the way.
 
     Raises:
         CaptureFailed: When the forward pass raised; its ``structure`` reaches up to the failing operator.
-        TypeError: When `model` is no module.
+        TypeError: When `model` is no module, or `backward` is neither a bool nor a function that returns a tensor.
+        ValueError: When what `backward` returns is no scalar.
     """
+    check_backward(backward)
     if not isinstance(model, nn.Module):
         raise TypeError(f"capture() got {type(model).__name__}, expected a torch.nn.Module")
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
@@ -236,12 +246,18 @@ def capture(
         if fake:
             region._notes_for[name] = "recorded on fake tensors: no weights were read and nothing was computed"
         failure: Exception | None = None
+        output: Any = None
         with region:
             try:
-                inner(*positional, **named)
+                output = inner(*positional, **named)
+                if not backward:
+                    output = None  # the outputs of a large model need not live until its record is put together
             except Exception as error:
                 failure = error
-    structure = region.structures.get(name)
+        structure = region.structures.get(name)
+        if backward and failure is None and structure is not None:
+            elsewhere = any(tensor.grad_fn is not None for _, tensor in named_arguments(positional, named))
+            measure_gradients(region._observed[0], structure, output, backward, keep_graph=elsewhere)
     if failure is not None:
         recorded = structure.header.error if structure is not None else None
         raise CaptureFailed(explain(name, inner, positional, named, failure, recorded), structure) from failure

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,18 @@ from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.table import Array, Table, encode_table
 from tb_plugin_structure.v1 import columns_pb2, structure_pb2
 
+if TYPE_CHECKING:
+    from tb_plugin_structure.records.measurement import Measurement
+
 
 class Structure:
     """What one model executed. Tables as in :mod:`tb_plugin_structure.records.schema`.
 
     Rows of one table refer to rows of another by number. ``modules`` row 0 and ``module_calls`` row 0 are the model.
+
+    Attributes:
+        gradients: Gradient norms of this pass when it was recorded with a backward pass, else None. They are no part of
+            the record: a measurement record of their own holds them.
     """
 
     def __init__(
@@ -33,6 +40,7 @@ class Structure:
     ) -> None:
         self.header = header
         self.config = config
+        self.gradients: Measurement | None = None
         self.modules = tables["modules"]
         self.parameters = tables["parameters"]
         self.module_calls = tables["module_calls"]
