@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 
 import pytest
 import torch
@@ -70,9 +69,6 @@ def test_seventy_billion_parameters_on_the_meta_device() -> None:
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config).eval().requires_grad_(False)
         ids = torch.zeros(1, 16, dtype=torch.long)
-    begin = time.process_time()
     structure = capture(model, (ids,), name="llama")
-    seconds = time.process_time() - begin
     assert structure.header.totals.parameters == 70_553_706_496
     assert structure.modules["calls"].max() == 1
-    assert seconds < 20  # five on an idle machine
