@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tb_plugin_structure import StructureWriter
+from tb_plugin_structure import StructureWriter, align, audit
 from tb_plugin_structure.capture import capture
 from tb_plugin_structure.cli.event_files import EventFiles, Key
 from tb_plugin_structure.records.measurement import Measurement
@@ -290,3 +290,14 @@ def test_add_structure_writes_a_measurement_of_the_same_step(tmp_path: Path) -> 
     measured = Measurement.decode(found[Key("", "measurement/student", 3)])
     assert measured.quantity("gradient_reached", subject=1) == dict.fromkeys([*ENCODER, *HEAD], 1.0)
     assert measured.header.structure_hash == structure.header.structure_hash
+
+
+def test_a_backward_pass_of_its_own_is_not_taken_for_a_loss_that_reaches_the_teacher() -> None:
+    teacher = capture(TwoParts(), torch.randn(2, 4), name="teacher", backward=True)
+    student = capture(TwoParts(torch.Tensor.detach), torch.randn(2, 4), name="student", backward=True)
+    assert teacher.gradients is not None
+    assert student.gradients is not None
+    measured = {"teacher": teacher.gradients, "student": student.gradients}
+    findings = {found.rule for found in audit(align(teacher=teacher, student=student), measurements=measured).findings}
+    assert "no-gradient" in findings
+    assert "teacher-receives-gradient" not in findings

@@ -36,7 +36,7 @@ def no_gradient(context: Context) -> Iterator[Finding]:
 )
 def teacher_receives_gradient(context: Context) -> Iterator[Finding]:
     reached = _parameters(context, "teacher", "gradient_reached", 1.0)
-    if reached:
+    if reached and context.outside is not None:  # without a loss between the two it was a backward pass of its own
         owner = reached[0].rpartition(".")[0]
         yield context.teacher.found(f"a gradient reached {len(reached)} parameters, first {reached[0]}", owner)
 
