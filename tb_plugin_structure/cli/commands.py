@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tb_plugin_structure.analysis.alignment import align
 from tb_plugin_structure.analysis.audit import AuditReport
@@ -25,6 +25,7 @@ from tb_plugin_structure.analysis.audit.formats import (
 from tb_plugin_structure.cli.annotations import github_text, sarif_text
 from tb_plugin_structure.cli.event_files import AddressError, EventFiles, Key, split_address
 from tb_plugin_structure.cli.gates import ANY_CHANGE, GateError, changes, check_gates, failures
+from tb_plugin_structure.cli.report_html import NotBuiltError, Side, distinct, report_html
 from tb_plugin_structure.cli.single_model import operator_table, record_list, stage_table
 from tb_plugin_structure.cli.tables import text_table
 from tb_plugin_structure.records.structure import Structure
@@ -68,30 +69,43 @@ def _print_structure(options: argparse.Namespace, structure: Structure) -> None:
 # ---- two models
 
 
-def _load_pair(options: argparse.Namespace) -> tuple[EventFiles, Key, Structure, Structure]:
+class Loaded(NamedTuple):
+    """A record that an address named, and the files it was found in."""
+
+    files: EventFiles
+    key: Key
+    structure: Structure
+
+
+def _load_pair(options: argparse.Namespace) -> tuple[Loaded, Loaded]:
+    """Teacher and student."""
     if options.student is None:
         path, model, step = split_address(options.teacher)
         if model:
             raise AddressError("name a second record, or a log directory with the models 'teacher' and 'student'")
         files = EventFiles.read(path)
-        key, teacher = files.find("teacher", step)
-        return files, key, teacher, files.find("student", step)[1]
-    loaded = []
-    for address in (options.teacher, options.student):
-        path, model, step = split_address(address)
-        files = EventFiles.read(path)
-        loaded.append((files, *files.find(model, step)))
-    (_, _, teacher), (files, key, student) = loaded
-    return files, key, teacher, student
+        return Loaded(files, *files.find("teacher", step)), Loaded(files, *files.find("student", step))
+    return _load(options.teacher), _load(options.student)
 
 
-def _align(options: argparse.Namespace, teacher: Structure, student: Structure) -> Any:
+def _load(address: str) -> Loaded:
+    path, model, step = split_address(address)
+    files = EventFiles.read(path)
+    return Loaded(files, *files.find(model, step))
+
+
+def _pins(options: argparse.Namespace) -> dict[str, str | None]:
     pins: dict[str, str | None] = {}
     for pin in options.pin:
         mine, equals, theirs = pin.partition("=")
         if not equals:
             raise CommandError(f"--pin {pin!r}: expected STUDENT=TEACHER")
         pins[mine] = theirs or None
+    return pins
+
+
+def _align(options: argparse.Namespace, teacher: Structure, student: Structure) -> Any:
+    pins = _pins(options)
     try:
         return align(teacher=teacher, student=student, policy=options.policy, pins=pins)
     except ValueError as error:
@@ -102,8 +116,8 @@ def diff(options: argparse.Namespace) -> int:
     for gate in options.fail_on:
         if gate != ANY_CHANGE:
             raise GateError(f"--fail-on {gate!r}: diff knows {ANY_CHANGE}; the other gates belong to audit")
-    _, _, teacher, student = _load_pair(options)
-    alignment = _align(options, teacher, student)
+    teacher, student = _load_pair(options)
+    alignment = _align(options, teacher.structure, student.structure)
     head = ("kind", "edit")
     rows = [(_kind(edit.kind), edit.text) for edit in alignment.edits]
     if options.format == "json":
@@ -119,7 +133,7 @@ def _kind(number: int) -> str:
 
 
 def _audited(options: argparse.Namespace) -> AuditReport:
-    files, key, teacher, student = _load_pair(options)
+    (_, _, teacher), (files, key, student) = _load_pair(options)
     outside, measured = files.beside(key)
     measurements = {
         role: measured[structure.name]
@@ -173,9 +187,29 @@ def _audit_text(report: AuditReport, level: str) -> str:
 
 
 def export(options: argparse.Namespace) -> int:
+    if not options.framework:
+        return _export_page(options)
     report = _audited(options)
     made = report.configuration(options.framework, options.level)
     _write(options, json.dumps(_json_keys(made), indent=2, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _export_page(options: argparse.Namespace) -> int:
+    if not options.output or not options.output.lower().endswith((".html", ".htm")):
+        raise CommandError(
+            "export needs --output FILE.html for the Graph diff as one HTML file, "
+            "or --framework NAME for the configuration of a distillation framework"
+        )
+    loaded = _load_pair(options)
+    teacher, student = (Side(key, structure, files.wall_times[key]) for files, key, structure in loaded)
+    if loaded[0].files.path.resolve() != loaded[1].files.path.resolve():
+        teacher, student = distinct(teacher, student)
+    try:
+        page = report_html(teacher, student, policy=options.policy, pins=_pins(options))
+    except (NotBuiltError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    _write(options, page)
     return 0
 
 

@@ -34,6 +34,8 @@ class EventFiles:
 
     path: Path
     records: dict[Key, list[bytes]] = field(default_factory=dict)
+    wall_times: dict[Key, float] = field(default_factory=dict)
+    """When each record was written, in s since 1970."""
 
     @classmethod
     def read(cls, path: str | Path) -> EventFiles:
@@ -50,9 +52,11 @@ class EventFiles:
             raise AddressError(f"{str(path)!r} holds no event files")
         for file in files:
             run = "" if found.path.is_file() else file.parent.relative_to(found.path).as_posix()
-            for plugin, tag, step, blobs in _events(file):
+            for plugin, tag, step, wall_time, blobs in _events(file):
                 if plugin in _PLUGINS:
-                    found.records[Key("" if run == "." else run, tag, step)] = blobs
+                    key = Key("" if run == "." else run, tag, step)
+                    found.records[key] = blobs
+                    found.wall_times[key] = wall_time
         return found
 
     def structures(self) -> list[tuple[Key, Structure]]:
@@ -126,8 +130,8 @@ def _without_run(keys: list[Key], name: str) -> str:
     return next("/".join(names.split_tag(key.tag)[1:]) for key in keys if _model_name(key) == name)
 
 
-def _events(file: Path) -> Iterator[tuple[str, str, int, list[bytes]]]:
-    """(data plugin, tag, step, blobs) of each value of one event file; a damaged tail ends the file."""
+def _events(file: Path) -> Iterator[tuple[str, str, int, float, list[bytes]]]:
+    """(data plugin, tag, step, wall time, blobs) of each value of one event file; a damaged tail ends the file."""
     from tensorboard.backend.event_processing import event_file_loader
 
     plugins: dict[str, str] = {}
@@ -135,7 +139,7 @@ def _events(file: Path) -> Iterator[tuple[str, str, int, list[bytes]]]:
         for value in event.summary.value:
             plugin = plugins.setdefault(value.tag, value.metadata.plugin_data.plugin_name)
             if plugin in _PLUGINS:
-                yield plugin, value.tag, int(event.step), list(value.tensor.string_val)
+                yield plugin, value.tag, int(event.step), float(event.wall_time), list(value.tensor.string_val)
 
 
 def split_address(address: str) -> tuple[str, str, int | None]:

@@ -69,11 +69,21 @@ def build_parser() -> argparse.ArgumentParser:
     _output(audit, ("text", "md", "json", "csv", "sarif", "github"))
     audit.set_defaults(run=commands.audit)
 
-    export = subparsers.add_parser("export", help="the pairs as configuration of a distillation framework")
+    export = subparsers.add_parser(
+        "export", help="the Graph diff as one HTML file, or the pairs as configuration of a distillation framework"
+    )
     _pair(export)
-    export.add_argument("--framework", required=True, choices=("torchdistill", "mmrazor", "textbrewer", "modelopt"))
-    export.add_argument("--level", default="main", choices=("main", "stage", "block", "leaf"))
-    export.add_argument("--output", metavar="FILE", help="write there instead of to the terminal")
+    export.add_argument(
+        "--framework",
+        choices=("torchdistill", "mmrazor", "textbrewer", "modelopt"),
+        help="the configuration of this framework, as JSON, instead of the page",
+    )
+    export.add_argument(
+        "--level", default="main", choices=("main", "stage", "block", "leaf"), help="pairs for the framework (main)"
+    )
+    export.add_argument(
+        "--output", "--out", metavar="FILE", help="write there; FILE.html without --framework: the Graph diff"
+    )
     export.set_defaults(run=commands.export)
 
     capture = subparsers.add_parser("capture", help="record a model without a training script (needs torch)")
