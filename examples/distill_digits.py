@@ -111,6 +111,9 @@ def distill(teacher: VisionTransformer, student: VisionTransformer, digits: Digi
     progress = tqdm(digits.batches(STUDENT_STEPS), total=STUDENT_STEPS, desc="student")
     for step, (images, labels) in enumerate(progress):
         student.train()
+        if step % RECORD_EVERY == 0:
+            # Attention is recorded for the batch's first example: always the same digit, to compare it over steps.
+            images[0], labels[0] = digits.train_images[0], digits.train_labels[0]
         with writer.record_step(models, step=step, optimizer=optimizer, every=RECORD_EVERY, tokens=tokens):
             with torch.no_grad():
                 teacher_logits = teacher(images)
