@@ -161,6 +161,7 @@ class StructureWriter:
         attention: AttentionOptions | bool = True,
         tokens: Mapping[str, Any] | None = None,
         region: str = "step",
+        pin: bool = False,
         **options: Any,
     ) -> Iterator[Any]:
         """Observe your own training step: forward passes of several models, the loss, the backward pass.
@@ -177,14 +178,18 @@ class StructureWriter:
             attention: Record attention maps; options, or True for the defaults.
             tokens: Model name -> labels of its positions (a list of strings).
             region: Name under which what ran between the models is written.
+            pin: Record this step whatever `every` says, and its attention from the share of the budget that is kept
+                for pinned steps.
             options: As in :func:`tb_plugin_structure.observe`.
 
         Yields:
             The observation, or None on steps that are not recorded.
         """
-        if not self._enabled or every < 1 or step % every:
+        if not self._enabled or every < 1 or (step % every and not pin):
             yield None
             return
+        if pin:
+            self._budget.pin(step)
         wanted = self._attention_options(attention, step)
         observed = observe(
             models,

@@ -105,6 +105,18 @@ def test_a_recorded_step_writes_structures_what_ran_between_them_gradients_and_a
     assert matrix.sum(1) == pytest.approx([1.0] * 6, abs=2e-3)
 
 
+def test_a_pinned_step_is_recorded_when_the_budget_is_used_up(tmp_path: Path) -> None:
+    model = SmallAttention()
+    with StructureWriter(tmp_path, attention_bytes_per_run=8_000) as writer:
+        for step in range(40):
+            with writer.record_step({"model": model}, step=step, every=2, structure=False, pin=step == 39):
+                model(torch.randn(1, 6, 4))
+    steps = [step for tag, step in tags(tmp_path) if tag == "overview/model"]
+    assert steps[0] == 0
+    assert len(steps) < 20
+    assert steps[-1] == 39
+
+
 def test_recording_changes_no_gradient_and_no_weight(tmp_path: Path) -> None:
     def train(writer: StructureWriter | None) -> list[torch.Tensor]:
         torch.manual_seed(0)
