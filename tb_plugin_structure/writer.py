@@ -101,7 +101,7 @@ class StructureWriter:
         *,
         config: Any = None,
         variant: str = "",
-        step: int = 0,
+        step: int | None = None,
         **options: Any,
     ) -> Structure | None:
         """Run one forward pass of `model` and write what it executed.
@@ -113,7 +113,8 @@ class StructureWriter:
             kwargs: Keyword inputs.
             config: The model's configuration (an object with ``to_dict`` or any dict), kept and compared.
             variant: A further structure of the same model, e.g. "eval" or "rank1".
-            step: Training step. A structure that is equal to the last one written is not written again.
+            step: Training step; when left out, 0, or the step after the last one written under this name. A structure
+                that is equal to the last one written is not written again.
             options: As in :func:`tb_plugin_structure.capture`, e.g. ``fake=True``, or ``backward=True`` to write
                 gradient norms beside the structure.
 
@@ -128,6 +129,8 @@ class StructureWriter:
             return None
         if isinstance(args, torch.Tensor):
             args = (args,)
+        if step is None:
+            step = self._last_step.get(names.structure_tag(name, variant or self._variant), -1) + 1
         try:
             structure = capture(
                 model,

@@ -69,6 +69,14 @@ def test_an_unchanged_structure_is_written_once_and_a_changed_one_again(tmp_path
     assert tags(tmp_path) == [("structure/model", 0), ("structure/model", 3)]
 
 
+def test_without_a_step_a_changed_structure_takes_the_next_one(tmp_path: Path) -> None:
+    with StructureWriter(tmp_path) as writer:
+        writer.add_structure("model", nn.Linear(4, 3), torch.zeros(2, 4))
+        writer.add_structure("model", nn.Linear(4, 3), torch.zeros(2, 4))
+        writer.add_structure("model", nn.Linear(4, 2), torch.zeros(2, 4))
+    assert tags(tmp_path) == [("structure/model", 0), ("structure/model", 1)]
+
+
 def test_a_recorded_step_writes_structures_what_ran_between_them_gradients_and_attention(tmp_path: Path) -> None:
     torch.manual_seed(0)
     teacher, student = SmallAttention(16, 4).eval(), SmallAttention()
