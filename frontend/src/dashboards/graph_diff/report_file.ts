@@ -36,8 +36,8 @@ export async function writeReport(session: Session): Promise<string> {
     for (const part of ["header", ...parts.map(({ name }) => name)])
       await keep("api/structure", { ...address, part });
   }
+  const intent = session.intent.peek();
   if (student) {
-    const intent = session.intent.peek();
     for (const policy of new Set([intent.policy, ...POLICIES])) {
       await keep(
         "api/alignment",
@@ -46,7 +46,11 @@ export async function writeReport(session: Session): Promise<string> {
     }
   }
   const script = new TextDecoder().decode(await getBytes("static/report.js"));
-  const stored: Stored = { state: writeHash("", TABS.graph_diff.plugin, session.url.values()), answers };
+  // Spelled out, for what came from a plan of the log directory is not in the address, and the plan is not kept.
+  const state: Record<string, string> = { ...session.url.values(), policy: intent.policy };
+  if (Object.keys(intent.policies).length) state.policies = JSON.stringify(intent.policies);
+  if (Object.keys(intent.pins).length) state.pins = JSON.stringify(intent.pins);
+  const stored: Stored = { state: writeHash("", TABS.graph_diff.plugin, state), answers };
   const names = sides.map(({ tag }) => tag.split("/")[1]).join(" and ");
   return [
     '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
