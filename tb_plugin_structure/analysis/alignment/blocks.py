@@ -99,8 +99,15 @@ class BlockPairing:
             chosen = [(main_t[a], main_s[b]) for a, b in found]
         else:
             chosen, decided = [], "equal length"
+        if not pinned and all(a == b for a, b in chosen) and self._are_equal(unit_t, unit_s):
+            return [(k, k) for k in range(len(unit_t.elements))], decided, open_choice
         chosen += self._rest(unit_t, unit_s, chosen, set(main_t), set(main_s))
         return sorted(chosen), decided, open_choice
+
+    def _are_equal(self, unit_t: Unit, unit_s: Unit) -> bool:
+        """Whether two stacks hold the same elements, position by position."""
+        named_t, named_s = self.teacher.signatures.named, self.student.signatures.named
+        return [named_t[element] for element in unit_t.elements] == [named_s[element] for element in unit_s.elements]
 
     def _by_policy(self, blocks_t: list[int], blocks_s: list[int], policy: Policy, where: str) -> list[tuple[int, int]]:
         count_t, count_s = len(blocks_t), len(blocks_s)

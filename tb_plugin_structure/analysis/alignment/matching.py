@@ -76,6 +76,8 @@ class Matcher:
             again = search(self.teacher, self.student, node_t, node_s, top, pins, lone_t, lone_s)
             found = again if again.total > found.total else found
         outcome = self._outcome(node_t, node_s, found)
+        if found.equal:
+            self._pair_all(outcome, node_t, node_s)
         if not pinned:
             self._memo[key] = outcome
         return outcome
@@ -99,11 +101,23 @@ class Matcher:
             ]
         return outcome
 
+    def _pair_all(self, outcome: Outcome, node_t: int, node_s: int) -> None:
+        """Pair the rest of two equal subtrees, place by place; blocks of stacks stay as their stack paired them."""
+        taken_t = {link.teacher for link in outcome.links}
+        taken_s = {link.student for link in outcome.links}
+        offset = 1
+        elements = {element for match in outcome.stacks for element in match.teacher.elements}
+        while offset < self.teacher.tree.size[node_t]:
+            if offset not in taken_t and offset not in taken_s:
+                outcome.links.append(Link(offset, offset, 1.0, "nesting"))
+            offset += self.teacher.tree.size[node_t + offset] if offset in elements else 1
+
     def _inside(self, outcome: Outcome, node_t: int, node_s: int, inner_t: int, inner_s: int) -> None:
         """Match inside a pair of composites and add it, when they are alike enough for that."""
         if not (self.teacher.tree.children[inner_t] and self.student.tree.children[inner_s]):
             return
-        if cosine(self.teacher.bag(inner_t), self.student.bag(inner_s)) >= UNLIKE:
+        equal = self.teacher.signatures.named[inner_t] == self.student.signatures.named[inner_s]
+        if equal or cosine(self.teacher.bag(inner_t), self.student.bag(inner_s)) >= UNLIKE:
             outcome.add(self.scope(inner_t, inner_s), inner_t - node_t, inner_s - node_s)
 
     def _link_units(self, outcome: Outcome, node_t: int, node_s: int, found: Search, i: int, j: int) -> None:

@@ -102,9 +102,9 @@ def _same_name(first: str, second: str) -> bool:
 def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float, same_name: bool, alone: bool) -> bool:
     """Whether a composite is one of its leaves with something around it.
 
-    It is when it returns the leaf's tensor; or, where no other leaf inside it has a counterpart, when its class states
-    the leaf's kind (an adapted, quantised or parametrised layer around its base), or when it has the name of the layer
-    that its leaf is paired with, and takes and returns what the leaf does.
+    It is when it returns the leaf's tensor and holds nothing weightier; or, where no other leaf inside it has a
+    counterpart, when its class states the leaf's kind (an adapted, quantised or parametrised layer around its base), or
+    when it has the name of the layer that its leaf is paired with, and takes and returns what the leaf does.
     """
     if tree.call[outer] < 0:
         return False
@@ -112,7 +112,10 @@ def _stands_for(tree: Tree, outer: int, leaf: int, overlap: float, same_name: bo
         return True
     if alone and same_name and tree.entry[outer] == tree.entry[leaf] and tree.extent[outer] == tree.extent[leaf]:
         return True
-    return overlap >= _LEAST_SHARE and tree.returns_same(outer, leaf)
+    inside = range(outer + 1, outer + tree.size[outer])
+    heaviest = max((SUBSTANCE[tree.kind[below]] for below in inside if tree.is_leaf(below)), default=0.0)
+    main = SUBSTANCE[tree.kind[leaf]] >= heaviest  # an activation at the end of a block is not what the block is
+    return main and overlap >= _LEAST_SHARE and tree.returns_same(outer, leaf)
 
 
 def _counted_mass(tree: Tree, outcome: Outcome, is_teacher: bool) -> Array:

@@ -49,6 +49,8 @@ class Search:
     fits: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
     stage_only: StagePairs = field(default_factory=list)
     total: float = 0.0
+    equal: bool = False
+    """Whether the scopes are the same subtree, so that everything in them is paired with itself."""
 
     def lone(self) -> tuple[set[int], set[int]]:
         """Blocks that were kept whole though nothing on the other side is like them."""
@@ -85,16 +87,28 @@ def search(
     units_t, units_s = _units(teacher, student, node_t, node_s, top, pins, opened_t, opened_s)
     members_t: dict[int, list[int]] = {}
     members_s: dict[int, list[int]] = {}
-    if pins is None:
+    named_alike = teacher.signatures.named[node_t] == student.signatures.named[node_s] and len(units_t) == len(units_s)
+    equal = pins is None and named_alike
+    if pins is None and not equal:
         units_t, units_s, members_t, members_s = fuse(teacher.tree, student.tree, units_t, units_s)
     codes: dict[object, int] = {}
     side_t = describe(teacher.tree, teacher.signatures, node_t, units_t, codes)
     side_s = describe(student.tree, student.signatures, node_s, units_s, codes)
     found = Search(side_t, side_s, members_t, members_s)
+    if len(units_t) * len(units_s) > _MOST_CELLS and equal:
+        _pair_equal(found, None)
+        return found
     if len(units_t) * len(units_s) > _MOST_CELLS and pins is None:
         _in_pieces(teacher, student, found, top)
         return found
     plain = scores(side_t, side_s, small_scope=not top)
+    if equal:
+        matrix = plain.copy()
+        _add_weights(teacher, student, side_t, side_s, matrix)
+        raised = matrix > plain
+        if (raised.diagonal() == raised.any(axis=1)).all():  # no weights say that units changed places
+            _pair_equal(found, plain)
+            return found
     order = None
     if pins is None:
         order = _order_of_branches(teacher, student, node_t, node_s, side_t, side_s, top)
@@ -119,6 +133,15 @@ def search(
         found.fits[i, j] = _fit(side_t, side_s, plain, i, j)
     found.total = float(sum(matrix[i, j] for i, j in found.pairs)) + STACK_SUBSTANCE * len(found.stage_only)
     return found
+
+
+def _pair_equal(found: Search, plain: Array | None) -> None:
+    """Pair every unit of a scope with the same unit of an equal scope."""
+    found.equal = True
+    for k in range(len(found.side_t.units)):
+        found.pairs.append((k, k))
+        found.fits[k, k] = _fit(found.side_t, found.side_s, plain, k, k) if plain is not None else (1.0, 0.0)
+        found.total += float(found.side_t.substance[k]) * found.fits[k, k][0]
 
 
 def _order_of_branches(

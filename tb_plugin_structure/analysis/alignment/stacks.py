@@ -74,6 +74,7 @@ class Folding:
         self.tree = tree
         self.signatures = signatures
         self._stacks: dict[int, list[tuple[int, ...]]] = {}
+        self._light_blocks: set[int] = set()
         for node in range(len(tree)):
             found = self._runs(node)
             if found:
@@ -83,7 +84,7 @@ class Folding:
             for stacks in self._stacks.values()
             for elements in stacks
             for element in elements
-            if tree.call[element] >= 0
+            if tree.call[element] >= 0 and element not in self._light_blocks
         }
         distinct_blocks = {
             signatures.kinds[element]: signatures.bag[element]
@@ -94,6 +95,7 @@ class Folding:
         }
         self.own_bags = list(distinct_blocks.values())
         self.other_classes: set[str] = set()
+        self._light_singles: set[int] = set()
         self.stage_stems = {
             stem(tree.segment[node]) for parent in range(len(tree)) for node in self._numbered(parent, 3)
         }
@@ -102,7 +104,10 @@ class Folding:
         self.class_counts = Counter(name for _, name in distinct)
 
     def is_block(self, node: int) -> bool:
-        """Whether a node is a composite that holds two or more weighted leaves (or is opaque but may)."""
+        """Whether a node is a composite that holds two or more weighted leaves (or is opaque but may), or an entry of a
+        list of alike composites that keep the shape, however little each holds (a light block)."""
+        if node in self._light_blocks:
+            return True
         if not self.tree.children[node]:
             return self.tree.kind[node] == "block"
         return self._weighted(node) >= 2
@@ -161,6 +166,12 @@ class Folding:
     def learn_from(self, other: Folding) -> None:
         """Take over which classes are blocks, and which numbered composites are stages, in the other model."""
         self.other_classes = other.element_classes - CONTAINERS
+        kinds = {other.signatures.kinds[node] for node in other._light_blocks}
+        self._light_singles = {
+            node
+            for node in range(1, len(self.tree))
+            if self.signatures.kinds[node] in kinds and self._may_be_light(node)
+        } - self._light_blocks
         self._mark_stages(self.stage_stems | other.stage_stems)
 
     def _mark_stages(self, stems: Container[str]) -> None:
@@ -186,8 +197,16 @@ class Folding:
             for child in children
             if len(self.tree.extent[child].positions) == 2
             and self._weighted(child) >= 1
-            and not any(self.stacks_in(below) for below in range(child, child + self.tree.size[child]))
+            and not self._holds_stack(child)
         ]
+
+    def _holds_stack(self, node: int) -> bool:
+        """Whether there is a stack at or below a node; those of light blocks do not count."""
+        return any(
+            elements[0] not in self._light_blocks
+            for below in range(node, node + self.tree.size[node])
+            for elements in self.stacks_in(below)
+        )
 
     def bags(self, units: Sequence[Unit]) -> list[Array]:
         """Distinct bags of the blocks of all stacks among `units`."""
@@ -199,7 +218,7 @@ class Folding:
         return list(found.values())
 
     def _is_whole(self, node: int, blocks: Sequence[Array]) -> bool:
-        return node in self.stages or self._is_single_block(node, blocks)
+        return node in self.stages or node in self._light_singles or self._is_single_block(node, blocks)
 
     def _is_single_block(self, node: int, blocks: Sequence[Array]) -> bool:
         """Whether a block that has no like beside it is like a block of the other model's stacks."""
@@ -221,7 +240,7 @@ class Folding:
         return any(
             cosine(bag, other) >= ALIKE and _mass_alike(bag, other) and ((other[_TELLING_CODES] > 0) == telling).all()
             for other in blocks
-        ) and not any(self.stacks_in(below) for below in range(node, node + tree.size[node]))
+        ) and not self._holds_stack(node)
 
     def _runs(self, node: int) -> list[tuple[int, ...]]:
         """Stacks among the children of a node."""
@@ -266,6 +285,8 @@ class Folding:
                 if previous > start:
                     spans.append((start, previous))
                 start = previous = place
+        if not spans:
+            return self._light_runs(children)
         spans.sort()
         joined: list[tuple[int, int]] = []
         for begin, end in spans:
@@ -274,6 +295,41 @@ class Folding:
             else:
                 joined.append((begin, end))
         return [tuple(children[begin : end + 1]) for begin, end in joined]
+
+    def _may_be_light(self, node: int) -> bool:
+        """Whether a node is a numbered entry with a weighted leaf that returns the shape it takes."""
+        tree = self.tree
+        return (
+            tree.call[node] >= 0
+            and len(tree.children[node]) > 1
+            and tree.segment[node].isdigit()
+            and tree.entry[node] == tree.extent[node]
+            and self._weighted(node) >= 1
+        )
+
+    def _light_runs(self, children: Sequence[int]) -> list[tuple[int, ...]]:
+        """Stacks of blocks with a single layer each, such as (linear, activation, dropout).
+
+        So small a composite may be anything, so more is asked than of larger blocks: entries of one list, equal in
+        class, shapes and parts, one after the other, not side by side.
+        """
+        found: list[tuple[int, ...]] = []
+        run: list[int] = []
+        for child in [*children, -1]:
+            if child >= 0 and self._may_be_light(child):
+                if run and self.signatures.sized[child] == self.signatures.sized[run[-1]]:
+                    run.append(child)
+                    continue
+                found, run = self._with_run(found, run), [child]
+            else:
+                found, run = self._with_run(found, run), []
+        return found
+
+    def _with_run(self, found: list[tuple[int, ...]], run: list[int]) -> list[tuple[int, ...]]:
+        if len(run) < 2 or len({tuple(self.tree.input_tensors[self.tree.call[node]][:1]) for node in run}) < len(run):
+            return found
+        self._light_blocks.update(run)
+        return [*found, tuple(run)]
 
     def _one_stack(self, key: _Key, node: int, other_key: _Key, other: int) -> bool:
         """Whether two siblings are blocks of one stack: they keep the shape, and are of one class or built alike."""

@@ -169,8 +169,10 @@ def sentence(
         first = "The student has " + (_listed(shown) if not more else ", ".join(shown)) + more
     elif stacks:
         first = "The student keeps the depth of every stack"
-    else:
+    elif _all_have_counterparts(rows, teacher, student):
         first = "The student is built like the teacher"
+    else:
+        first = _counterparts_text(rows, student)
     parts = [first + _width_text(widths)]
     if not stages:
         for kind, side, whose in ((DELETED, teacher, "teacher"), (INSERTED, student, "student")):
@@ -194,6 +196,28 @@ def sentence(
     if ratios:
         parts.append(", ".join(ratios))
     return "; ".join(parts) + "."
+
+
+def _all_have_counterparts(rows: Sequence[Row], teacher: Structure, student: Structure) -> bool:
+    """Whether everything that holds parameters has a counterpart."""
+    return not any(
+        (row.kind == DELETED and _has_substance(row, rows, teacher, DELETED))
+        or (row.kind == INSERTED and _has_substance(row, rows, student, INSERTED))
+        for row in rows
+    )
+
+
+def _counterparts_text(rows: Sequence[Row], student: Structure) -> str:
+    """How many of the student's layers (calls that hold parameters and call nothing) have a counterpart."""
+    paired = {row.student for row in rows if row.teacher >= 0 and row.student >= 0}
+    layers = {
+        row.student
+        for row in rows
+        if row.student >= 0
+        and not student.call_children[row.student]
+        and student.module_parameters(int(student.module_calls["module"][row.student]))
+    }
+    return f"{len(paired & layers)} of the student's {len(layers)} layers with parameters have a counterpart"
 
 
 def _depth_text(stack: alignment_pb2.Stack) -> str:
