@@ -125,12 +125,14 @@ def distill(teacher: VisionTransformer, student: VisionTransformer, digits: Digi
                 reduction="batchmean",
                 log_target=True,
             )
-            block_loss = sum(
-                F.mse_loss(adapter(ours), theirs)
-                for adapter, ours, theirs in zip(
-                    adapters, student_outputs.tensors, teacher_outputs.tensors, strict=True
-                )
-            )
+            block_loss = torch.stack(
+                [
+                    F.mse_loss(adapter(ours), theirs)
+                    for adapter, ours, theirs in zip(
+                        adapters, student_outputs.tensors, teacher_outputs.tensors, strict=True
+                    )
+                ]
+            ).sum()
             loss = label_loss + soft_loss + 0.1 * block_loss
             optimizer.zero_grad()
             loss.backward()
@@ -140,7 +142,7 @@ def distill(teacher: VisionTransformer, student: VisionTransformer, digits: Digi
             accuracy = digits.accuracy(student)
             scalars.add_scalar("student/loss/labels", label_loss.item(), step)
             scalars.add_scalar("student/loss/soft_targets", soft_loss.item(), step)
-            scalars.add_scalar("student/loss/blocks", float(block_loss), step)
+            scalars.add_scalar("student/loss/blocks", block_loss.item(), step)
             scalars.add_scalar("student/test_accuracy", accuracy, step)
             progress.set_postfix(loss=f"{loss.item():.3f}", accuracy=f"{accuracy:.3f}")
     writer.flush()
