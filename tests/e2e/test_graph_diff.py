@@ -180,7 +180,7 @@ def test_one_model_alone_is_a_graph_of_it(server: TensorBoardServer, open_tab: O
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_serious_barrier_for_anyone(server: TensorBoardServer, open_tab: OpenTab, theme: str) -> None:
     if not AXE.is_file():
-        pytest.skip("axe-core is not installed; run `npm ci` in frontend/")
+        pytest.fail("axe-core is not installed; run `npm ci` in frontend/")
     tab = open_tab(server.url, "graph_diff", BERTS)
     outline(tab)
     if theme == "dark":
