@@ -5,13 +5,16 @@
 | ``options`` | what to record |
 | ``listener`` | hears every kernel of a region and decides which handler looks at it |
 | ``kernels`` | arguments of fused kernels |
-| ``softmax`` | softmax followed to the product with the values |
+| ``softmax``, ``storage_tags`` | softmax followed to the product with the values, by tags on storages |
 | ``encoder_layers`` | PyTorch's fused transformer layers |
 | ``flex``, ``interface`` | FlexAttention, transformers' attention interface |
 | ``probe`` | one-hot values through an unknown kernel |
 | ``explicit`` | ``log_attention`` |
 | ``aside`` | computing what no mode of the user sees |
-| ``sources``, ``summary`` | float32 rows on demand; statistics, overview, full matrix from them |
+| ``sources``, ``rearranged`` | float32 rows on demand; heads that were folded into another axis |
+| ``model_attention`` | the attentions of one model, each summarised at once |
+| ``summary`` | statistics, overview, full matrix of one attention, from its rows |
+| ``reasons`` | why a layer gave no map |
 | ``module_facts``, ``axes`` | what the module and the positions are |
 | ``stitch`` | joins the calls of a decoding loop |
 | ``maps``, ``result`` | captured attentions, and the records made of them |

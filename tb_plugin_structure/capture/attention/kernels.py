@@ -87,6 +87,26 @@ def bind(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[st
     return bound
 
 
+def mask_words(arguments: FusedArguments) -> str:
+    """The mask of a kernel in words."""
+    words = []
+    if arguments.causal:
+        words.append("causal" if arguments.causal == "top_left" else "causal, aligned at the last key")
+    if any(side is not None and side >= 0 for side in arguments.window):
+        words.append("sliding window")
+    if arguments.mask is not None:
+        words.append("boolean" if arguments.mask.dtype == torch.bool else "additive")
+    if arguments.alibi_slopes is not None:
+        words.append("ALiBi")
+    if arguments.score_change is not None:
+        words.append("score function")
+    if arguments.softcap:
+        words.append("soft cap")
+    if arguments.sinks is not None:
+        words.append("learned sinks")
+    return ", ".join(words) or "none"
+
+
 @attention_kernel(
     "aten::scaled_dot_product_attention",
     "aten::_scaled_dot_product_attention_math",

@@ -6,63 +6,35 @@ module; a failure in here is written down as a reason and the user's pass goes o
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from tb_plugin_structure.capture.attention import encoder_layers, explicit, flex, interface, maps, probe
 from tb_plugin_structure.capture.attention.aside import aside
-from tb_plugin_structure.capture.attention.axes import AxisFinder
-from tb_plugin_structure.capture.attention.kernels import FusedArguments, attention_kernel, bind, reader_of
+from tb_plugin_structure.capture.attention.kernels import (
+    FusedArguments,
+    attention_kernel,
+    bind,
+    mask_words,
+    reader_of,
+)
 from tb_plugin_structure.capture.attention.maps import AttentionMap
-from tb_plugin_structure.capture.attention.module_facts import ModuleFacts
+from tb_plugin_structure.capture.attention.model_attention import ModelAttention
 from tb_plugin_structure.capture.attention.options import AttentionOptions, matches
+from tb_plugin_structure.capture.attention.rearranged import FoldedBatch, PackedHeads
+from tb_plugin_structure.capture.attention.reasons import FACTOR, NO_PRODUCT, NO_VALUES, NOT_WHOLE, UNNORMALIZED
 from tb_plugin_structure.capture.attention.result import AttentionCapture
-from tb_plugin_structure.capture.attention.softmax import Candidate, SoftmaxFollower
+from tb_plugin_structure.capture.attention.softmax import SoftmaxFollower
 from tb_plugin_structure.capture.attention.sources import MatrixSource, QueryKeySource, Source
-from tb_plugin_structure.capture.attention.stitch import stitched
-from tb_plugin_structure.capture.attention.summary import summarize
+from tb_plugin_structure.capture.attention.storage_tags import Candidate
 
 __all__ = ["AttentionListener", "attention_kernel"]
 
 _in_backward = torch._C._current_graph_task_id
 _CONVOLUTIONS = ("aten::convolution", "aten::conv2d", "aten::conv1d", "aten::_convolution")
-
-_NOT_WHOLE = (
-    "a softmax over {keys} scores ran here, but no product with the values reads its rows whole (banded, block-sparse "
-    "or renormalised attention): there is no matrix of probabilities over positions"
-)
-_FACTOR = "its softmaxes are factors of a product (low-rank or linear attention): none of them is the attention itself"
-_UNNORMALIZED = (
-    "products of queries and keys reach the values with row sums from {least:.3g} to {largest:.3g}: not normalised, or "
-    "only afterwards (linear attention, retention, a running softmax); log_attention can record them"
-)
-_NO_PRODUCT = (
-    "a softmax here feeds a product, but its scores are no product of queries and keys (a router, pooling or additive "
-    "attention); name the module in AttentionOptions.accept to record it"
-)
-_NOTHING = "no softmax, fused kernel or product of queries with keys was seen in this layer"
-_COMPILED = "the layer ran as compiled code that shows no kernels; record the uncompiled model"
-_NO_VALUES = "the model ran on meta or fake tensors: there are no values"
-
-
-class _Model:
-    """What is known about one model while the region is open."""
-
-    def __init__(self, name: str, model: nn.Module, options: AttentionOptions, tokens: Any) -> None:
-        self.name = name
-        self.facts = ModuleFacts(model)
-        self.axes = AxisFinder(options, tokens)
-        self.maps: list[AttentionMap] = []
-        self.reasons: dict[str, str] = {}
-        self.withdrawn: dict[tuple[str, int], str] = {}
-        self.ordinals: dict[tuple[str, int], int] = defaultdict(int)
-        self.ran: set[str] = set()
-        self.notes: dict[str, None] = {}
 
 
 class AttentionListener:
@@ -83,7 +55,7 @@ class AttentionListener:
         self.options = options or AttentionOptions()
         self.captures: dict[str, AttentionCapture] = {}
         self._models = {
-            name: _Model(name, model, self.options, (tokens or {}).get(name)) for name, model in models.items()
+            name: ModelAttention(name, model, self.options, (tokens or {}).get(name)) for name, model in models.items()
         }
         self._follower = SoftmaxFollower(
             [weight for model in self._models.values() for weight in model.facts.weights],
@@ -93,7 +65,7 @@ class AttentionListener:
         )
         self._handlers: dict[Any, tuple[Callable[..., None] | None, Callable[..., None] | None, str]] = {}
         self._call: Any = None
-        self._model: _Model | None = None
+        self._model: ModelAttention | None = None
         self._interface = interface.InterfaceListener(self) if self.options.interface else None
 
     # ---- region
@@ -110,7 +82,7 @@ class AttentionListener:
         if self._interface is not None:
             self._interface.close()
         for name, model in self._models.items():
-            self.captures[name] = self._finish(model)
+            self.captures[name] = model.finish()
         self._call = self._model = None
 
     # ---- kernels
@@ -140,7 +112,7 @@ class AttentionListener:
             except Exception as error:
                 self._failed(call, error)
 
-    def _enter(self, call: Any) -> _Model | None:
+    def _enter(self, call: Any) -> ModelAttention | None:
         model = self._models.get(call.model) if call is not None else None
         if model is None or _in_backward() != -1:
             return None
@@ -192,7 +164,7 @@ class AttentionListener:
             call = _Call(call.model, f"{call.module_path}.self_attn".lstrip("."), call.ordinal, inner)
         query: torch.Tensor = arguments["src" if "src" in arguments else "query"]
         if not query.is_nested and not _has_values(query):
-            self._reason(call, _NO_VALUES)
+            self._reason(call, NO_VALUES)
             return
         shared: AttentionMap | None = None
         for example in self.options.examples(int(query.size(0))):
@@ -201,15 +173,15 @@ class AttentionListener:
                 continue
             source = QueryKeySource(one)
             if shared is None:
-                shared = self._new_map(
-                    source, call, str(func), maps.FUSED_KERNEL, _dtype(query), _mask_words(one), key_heads=source.heads
+                shared = self._models[call.model].new_map(
+                    source, call, str(func), maps.FUSED_KERNEL, _dtype(query), mask_words(one), key_heads=source.heads
                 )
                 if shared is None:
                     return
                 shared.exactness = "float32 recomputation from the input and the weights of a fused layer"
                 shared.kept = True
-            self._summarize(shared, source, example, 0)
-        self._stack_probabilities(shared)
+            self._models[call.model].summarize(shared, source, example, 0)
+        self._models[call.model].stack_probabilities(shared)
 
     def _unknown_kernel(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
         words = f"kernel {name} takes query, key and value but is not known; describe it with attention_kernel"
@@ -226,7 +198,7 @@ class AttentionListener:
         if found is None:
             self._reason(call, f"{words} (one-hot values did not give back what it returned)")
             return
-        made = self._new_map(
+        made = self._models[call.model].new_map(
             MatrixSource(found[0]), call, str(func), maps.PROBE, _dtype(next(_tensors(arguments.values()))), "unknown"
         )
         if made is not None:
@@ -235,7 +207,7 @@ class AttentionListener:
             )
             made.kept = True
             with aside():
-                self._summarize_all(self._models[call.model], made, MatrixSource(found[0]))
+                self._models[call.model].summarize_all(made, MatrixSource(found[0]))
 
     def _convolution(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
         if isinstance(result, torch.Tensor) and isinstance(args[0], torch.Tensor):
@@ -256,11 +228,11 @@ class AttentionListener:
         if not wanted or not probabilities.numel():
             return
         if not _has_values(probabilities):
-            self._reason(call, _NO_VALUES)
+            self._reason(call, NO_VALUES)
             return
-        shaped, scores = self._per_head(probabilities, scores, model, path)
+        shaped, scores = model.per_head(probabilities, scores, path)
         source = MatrixSource(shaped, scores, model.facts.heads(path, keys=True))
-        made = self._new_map(
+        made = self._models[call.model].new_map(
             source, call, kernel, maps.SOFTMAX_MATMUL, _dtype(probabilities), "unknown" if scores is None else ""
         )
         if made is None:
@@ -270,11 +242,11 @@ class AttentionListener:
             made.exactness += f"; {candidate.extra} learned sink not shown, so rows sum to less than 1"
         if not candidate.scored and not matches(path, self.options.accept):
             made.exactness += "; the scores are no product of queries and keys, taken for attention by its name"
-        if candidate.scored and self._is_channel_attention(model, path, made, candidate.width):
+        if candidate.scored and model.is_channel_attention(path, made, candidate.width):
             made.relation = "channel"
         candidate.record = made
         blocks = probabilities.shape[-4] if probabilities.dim() > 4 and probabilities.shape[-3] == made.heads else 1
-        self._summarize_all(model, made, source, blocks)
+        model.summarize_all(made, source, blocks)
 
     def _softmax_used(self, candidate: Candidate, call: Any) -> None:
         made = candidate.record
@@ -285,9 +257,9 @@ class AttentionListener:
             if accepted and made is not None:
                 made.kept = True
             else:
-                self._reason(call, _NO_PRODUCT)
+                self._reason(call, NO_PRODUCT)
         elif candidate.state in ("pieces", "factor"):
-            words = _FACTOR if candidate.state == "factor" else _NOT_WHOLE.format(keys=_last(made, candidate))
+            words = FACTOR if candidate.state == "factor" else NOT_WHOLE.format(keys=_last(made, candidate))
             model.withdrawn[where] = model.withdrawn[call.module_path, call.ordinal] = words
         elif candidate.state == "absorbed":
             if made is not None:
@@ -300,43 +272,7 @@ class AttentionListener:
                 made.exactness += "; the model combines it with another softmax before the values are read"
 
     def _unnormalized(self, call: Any, least: float, largest: float) -> None:
-        self._reason(call, _UNNORMALIZED.format(least=least, largest=largest))
-
-    def _per_head(
-        self, probabilities: torch.Tensor, scores: torch.Tensor | None, model: _Model, path: str
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """[batch, heads, queries, keys], whatever axes the model folded together."""
-        heads = model.facts.heads(path)
-        shaped = [tensor for tensor in (probabilities, scores) if tensor is not None]
-        dim = probabilities.dim()
-        if dim == 2:
-            shaped = [tensor[None, None] for tensor in shaped]
-        elif dim == 3:
-            folded = heads is not None and probabilities.shape[0] % heads == 0
-            shaped = [
-                tensor.reshape(-1, heads or 1, *tensor.shape[1:]) if folded else tensor.unsqueeze(1)
-                for tensor in shaped
-            ]
-        elif dim == 4:
-            first, second = probabilities.shape[:2]
-            if heads is not None and second != heads and first == heads:
-                shaped = [tensor.transpose(0, 1) for tensor in shaped]
-        elif heads is not None and probabilities.shape[-3] != heads and probabilities.shape[-4:-2].numel() == heads:
-            shaped = [tensor.flatten(-4, -3).flatten(0, -4) for tensor in shaped]  # [.., key heads, group, N, M]
-        else:
-            shaped = [tensor.flatten(0, -4) for tensor in shaped]
-        return shaped[0], shaped[1] if len(shaped) > 1 else None
-
-    @staticmethod
-    def _is_channel_attention(model: _Model, path: str, made: AttentionMap, width: int) -> bool:
-        """Cross-covariance attention: rows and keys are channels, and the product sums over the positions.
-
-        Heads times channels is then a width that the module's weights have, heads times positions is not.
-        """
-        if made.query_length != made.key_length or not width:
-            return False
-        widths = model.facts.widths(path)
-        return made.heads * made.query_length in widths and made.heads * width not in widths
+        self._reason(call, UNNORMALIZED.format(least=least, largest=largest))
 
     # ---- other ways in
 
@@ -386,7 +322,7 @@ class AttentionListener:
 
     def _record_explicit(
         self,
-        model: _Model,
+        model: ModelAttention,
         path: str,
         call: Any,
         probabilities: torch.Tensor | None,
@@ -397,35 +333,37 @@ class AttentionListener:
         scale: float | None,
     ) -> None:
         if probabilities is not None:
-            shaped, _ = self._per_head(probabilities.detach(), None, model, path)
+            shaped, _ = model.per_head(probabilities.detach(), None, path)
             source: Source = MatrixSource(shaped)
             dtype, words = _dtype(probabilities), "unknown"
         else:
             assert query is not None
             assert key is not None
             fused = FusedArguments(query, key, mask=mask, causal="top_left" if causal else "", scale=scale)
-            source, dtype, words = QueryKeySource(fused), _dtype(query), _mask_words(fused)
-        made = self._new_map(source, call, "log_attention", maps.EXPLICIT, dtype, words)
+            source, dtype, words = QueryKeySource(fused), _dtype(query), mask_words(fused)
+        made = self._models[call.model].new_map(source, call, "log_attention", maps.EXPLICIT, dtype, words)
         if made is not None:
             made.exactness = "as given" if probabilities is not None else "float32 from the given query and key"
             made.kept = True
-            self._summarize_all(model, made, source)
+            model.summarize_all(made, source)
 
     # ---- recording
 
     def _fused(self, arguments: FusedArguments, call: Any, kernel: str, route: Any) -> None:
         if not _has_values(arguments.query) or not _has_values(arguments.key):
-            self._reason(call, _NO_VALUES)
+            self._reason(call, NO_VALUES)
             return
         model = self._models[call.model]
         source: Source = QueryKeySource(arguments)
         heads = model.facts.heads(call.module_path)
         groups = model.facts.groups(call.module_path)
         if heads is not None and groups > 1 and source.heads * groups == heads and source.queries % groups == 0:
-            source = _PackedHeads(source, groups)
+            source = PackedHeads(source, groups)
         elif heads is not None and source.batch == 1 and source.heads > heads and source.heads % heads == 0:
-            source = _FoldedBatch(source, heads)
-        made = self._new_map(source, call, kernel, route, _dtype(arguments.query), _mask_words(arguments))
+            source = FoldedBatch(source, heads)
+        made = self._models[call.model].new_map(
+            source, call, kernel, route, _dtype(arguments.query), mask_words(arguments)
+        )
         if made is not None:
             made.exactness = (
                 "float32 recomputation from query and key"
@@ -433,129 +371,14 @@ class AttentionListener:
                 else f"float32 recomputation of a {made.dtype} kernel from its query and key"
             )
             made.kept = True
-            self._summarize_all(self._models[call.model], made, source)
+            self._models[call.model].summarize_all(made, source)
 
-    def _new_map(
-        self, source: Source, call: Any, kernel: str, route: Any, dtype: str, mask: str, key_heads: int | None = None
-    ) -> AttentionMap | None:
-        model = self._models[call.model]
-        path = call.module_path
-        if matches(path, self.options.exclude):
-            self._reason(call, "left out by AttentionOptions.exclude")
-            return None
-        model.facts.knows(path)
-        ordinal = model.ordinals[path, call.ordinal]
-        model.ordinals[path, call.ordinal] += 1
-        made = AttentionMap(
-            path,
-            call.ordinal,
-            ordinal,
-            source.heads,
-            min(key_heads or source.key_heads, source.heads),
-            source.queries,
-            source.keys,
-            model.facts.relation(path, source.queries, source.keys),
-            route,
-            kernel,
-            dtype,
-            mask,
-            "",
-        )
-        window = model.facts.window(path)
-        if window is not None and window[0] * window[1] == source.keys == source.queries:
-            made.window = window
-        model.maps.append(made)
-        return made
-
-    def _summarize_all(self, model: _Model, made: AttentionMap, source: Source, blocks: int = 1) -> None:
-        """Every wanted example; of attention within windows or blocks, which lie in the batch, the first of each."""
-        batch, windows = source.batch, 1
-        images = model.axes.batch or batch
-        if blocks > 1 and not self.options.keep_maps:
-            windows, batch = blocks, batch // blocks
-            made.exactness += f"; block 1 of {blocks} (local attention)"
-        elif made.window is not None and batch > images and batch % images == 0 and not self.options.keep_maps:
-            windows, batch = batch // images, images
-            shift = model.facts.shift(made.module_path)
-            made.exactness += f"; window 1 of {windows}, {made.window[0]} x {made.window[1]}"
-            made.exactness += f", shifted by {shift}" if shift else ""
-        for example in self.options.examples(batch):
-            self._summarize(made, source, example, example * windows)
-        self._stack_probabilities(made)
-
-    def _summarize(self, made: AttentionMap, source: Source, example: int, position: int) -> None:
-        options = self.options
-        heads = options.heads_of(made.module_path, made.heads)
-        rows = options.rows_of(len(heads), made.query_length, made.key_length)
-        summary = summarize(
-            source,
-            position,
-            heads,
-            rows,
-            full_heads=[]
-            if options.keep_maps
-            else options.full_heads(made.module_path, heads, made.query_length, made.key_length),
-            self_attention=made.relation == "self",
-            float32=options.keep_maps,
-        )
-        if not made.summaries:
-            if rows is not None:
-                made.exactness += f"; {len(rows):,} of {made.query_length:,} query rows"
-            if len(heads) < made.heads:
-                made.exactness += f"; heads {', '.join(map(str, heads))} of {made.heads}"
-            if not made.mask:
-                made.mask = summary.pattern or ("masked" if bool(summary.padding.size) else "none")
-            elif summary.pattern and summary.pattern not in made.mask:
-                made.mask += f": {summary.pattern}"
-        made.summaries[example] = summary
-
-    def _stack_probabilities(self, made: AttentionMap | None) -> None:
-        if made is not None and self.options.keep_maps and made.summaries:
-            parts = [summary.probabilities for summary in made.summaries.values()]
-            made.probabilities = np.stack([part for part in parts if part is not None])
-            for summary in made.summaries.values():
-                summary.probabilities = None
-
-    # ---- reasons and the end
+    # ---- reasons
 
     def _reason(self, call: Any, words: str) -> None:
         model = self._models.get(call.model)
         if model is not None:
-            model.reasons.setdefault(call.module_path, words)
-
-    def _finish(self, model: _Model) -> AttentionCapture:
-        kept: list[AttentionMap] = []
-        for made in model.maps:
-            where = (made.module_path, made.call_ordinal)
-            if where in model.withdrawn:
-                model.reasons[made.module_path] = model.withdrawn[where]
-            elif made.kept and made.summaries:
-                kept.append(made)
-            elif made.kept:
-                model.reasons.setdefault(made.module_path, "the batch does not have the asked example")
-            elif model.facts.looks_like_attention(made.module_path):
-                model.reasons.setdefault(made.module_path, _NOT_WHOLE.format(keys=made.key_length))
-        for (path, _), words in model.withdrawn.items():
-            model.reasons.setdefault(path, words)
-        captured = {made.module_path for made in kept}
-        missing = {
-            path: words for path, words in model.reasons.items() if not _within(captured, path) and path not in captured
-        }
-        for path in model.facts.paths:
-            if not model.facts.is_named_attention(path) or _within(captured, path) or _within(missing, path):
-                continue
-            if any(path.startswith(f"{other}.") or path == other for other in captured | set(missing) if other):
-                continue
-            below = f"{path}."
-            if path in model.ran or any(other.startswith(below) for other in model.ran):
-                if not any(
-                    other.startswith(below) and model.facts.is_named_attention(other) for other in model.facts.paths
-                ):
-                    missing[path] = _NOTHING
-            elif _is_compiled(model.facts, path):
-                missing[path] = _COMPILED
-        kept = kept if self.options.keep_maps else stitched(kept)
-        return AttentionCapture(model.name, self.options, kept, missing, list(model.notes), model.axes)
+            model.reason(call.module_path, words)
 
 
 class _Call:
@@ -563,55 +386,6 @@ class _Call:
 
     def __init__(self, model: str, module_path: str, ordinal: int, module: nn.Module | None) -> None:
         self.model, self.module_path, self.ordinal, self.module = model, module_path, ordinal, module
-
-
-class _PackedHeads:
-    """Query heads that were folded into the query axis: [batch, key heads, group · queries] is really
-    [batch, key heads · group, queries]. transformers does so when one token is decoded with grouped queries."""
-
-    def __init__(self, inner: Source, groups: int) -> None:
-        self._inner, self._groups = inner, groups
-        self.batch, self.heads, self.key_heads = inner.batch, inner.heads * groups, inner.heads
-        self.queries, self.keys, self.device = inner.queries // groups, inner.keys, inner.device
-
-    def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Any:
-        from tb_plugin_structure.capture.attention.sources import Rows
-
-        parts = [
-            self._inner.rows(example, [head // self._groups], rows + (head % self._groups) * self.queries)
-            for head in heads
-        ]
-        visible = [part.visible for part in parts]
-        return Rows(
-            torch.cat([part.probabilities for part in parts]),
-            None if visible[0] is None else torch.cat([part for part in visible if part is not None]),
-        )
-
-
-class _FoldedBatch:
-    """A batch that was folded into the head axis: [1, batch · heads] is really [batch, heads]."""
-
-    def __init__(self, inner: Source, heads: int) -> None:
-        self._inner = inner
-        self.batch, self.heads = inner.heads // heads, heads
-        self.key_heads = max(1, inner.key_heads // self.batch)
-        self.queries, self.keys, self.device = inner.queries, inner.keys, inner.device
-
-    def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Any:
-        return self._inner.rows(0, [example * self.heads + head for head in heads], rows)
-
-
-def _within(paths: Any, path: str) -> bool:
-    """Whether one of the paths lies below `path` (or is it)."""
-    below = f"{path}." if path else ""
-    return any(other == path or other.startswith(below) for other in paths)
-
-
-def _is_compiled(facts: ModuleFacts, path: str) -> bool:
-    return any(
-        getattr(module, "_compiled_call_impl", None) is not None or type(module).__name__ == "OptimizedModule"
-        for _, module in facts.chain(path, 64)
-    )
 
 
 def _has_values(tensor: Any) -> bool:
@@ -628,25 +402,6 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
 
 def _dtype(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _mask_words(arguments: FusedArguments) -> str:
-    words = []
-    if arguments.causal:
-        words.append("causal" if arguments.causal == "top_left" else "causal, aligned at the last key")
-    if any(side is not None and side >= 0 for side in arguments.window):
-        words.append("sliding window")
-    if arguments.mask is not None:
-        words.append("boolean" if arguments.mask.dtype == torch.bool else "additive")
-    if arguments.alibi_slopes is not None:
-        words.append("ALiBi")
-    if arguments.score_change is not None:
-        words.append("score function")
-    if arguments.softcap:
-        words.append("soft cap")
-    if arguments.sinks is not None:
-        words.append("learned sinks")
-    return ", ".join(words) or "none"
 
 
 def _last(made: AttentionMap | None, candidate: Candidate) -> str:

@@ -10,15 +10,22 @@ The first step is what tells attention from a router or a classifier, whose scor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from tb_plugin_structure.capture.attention.aside import aside
-
-_MOST_TAGS = 256
+from tb_plugin_structure.capture.attention.storage_tags import (
+    WEIGHT,
+    Candidate,
+    Tag,
+    TagTable,
+    key_axis,
+    row_axis,
+    rows_and_keys_last,
+    storage_key,
+)
 
 _PRODUCTS = {
     # operator -> position of the left operand, position of the right one
@@ -32,60 +39,7 @@ _PRODUCTS = {
     "aten::linear": (0, 1),
 }
 _SOFTMAXES = {"aten::_softmax", "aten::_safe_softmax", "aten::softmax"}
-
-
-@dataclass(frozen=True)
-class Tag:
-    """What a storage holds.
-
-    Attributes:
-        kind: "weight" (a parameter or a copy of one), "scores", "probabilities", or "context" (values summed with
-            a softmax whose scores are no product: the inner half of linear attention).
-        offset: Position of the tagged values in the storage.
-        stride, size: Of the key axis; size 0 when the axis is no longer known.
-        start, keys: Keys are [start, start + keys) of that axis; the rest are columns of no key (learned sinks).
-        width: Over how many values the product of query and key summed.
-        row_stride, row_size: Of the query axis; size 0 when it is not known.
-        shape: Shape of the tagged tensor, as the model had it.
-        candidate: The softmax, for probabilities.
-        combined: Further softmaxes that went into the same values.
-    """
-
-    kind: str
-    offset: int = 0
-    stride: int = 1
-    size: int = 0
-    start: int = 0
-    keys: int = 0
-    width: int = 0
-    row_stride: int = 1
-    row_size: int = 0
-    shape: tuple[int, ...] = ()
-    candidate: Candidate | None = None
-    combined: tuple[Candidate, ...] = ()
-
-
-@dataclass(eq=False)
-class Candidate:
-    """A softmax whose result may be attention.
-
-    Attributes:
-        scored: Its scores are a product of two activations.
-        width: As in Tag.
-        extra: Columns that belong to no key.
-        record: What was computed from it right away, an object of the listener; None when nothing was.
-        call: The module call in which the softmax ran.
-        state: "" until a product reads it, then "whole"; "pieces" (a band or blocks of it), "factor" (multiplied with
-            other probabilities), "weight" (multiplied with a parameter), "mixed" (heads are mixed first), "combined"
-            (with another softmax), "absorbed" (in a combination that is recorded itself).
-    """
-
-    scored: bool
-    width: int
-    extra: int
-    call: Any
-    record: Any = None
-    state: str = ""
+_COPIES = {"aten::_to_copy", "aten::to", "aten::clone", "aten::contiguous"}
 
 
 class SoftmaxFollower:
@@ -108,18 +62,13 @@ class SoftmaxFollower:
         unnormalized: Callable[[Any, float, float], None],
     ) -> None:
         self._found, self._used, self._unnormalized = found, used, unnormalized
-        self._tags: dict[int, tuple[StorageWeakRef, Tag]] = {}
-        self._weights: set[int] = set()
-        for weight in weights:
-            key = _storage_key(weight)
-            if key is not None:
-                self._weights.add(key)
+        self._tags = TagTable(weights)
 
     def after_kernel(self, name: str, args: Sequence[Any], result: Any, call: Any) -> None:
         """Look at one finished kernel; `name` is "namespace::operator"."""
         for value in args:
             if type(value) is torch.nn.Parameter:  # of a module that is no part of the observed models, too
-                self._foreign_weight(value)
+                self._tags.put_foreign_weight(value)
         if name in _PRODUCTS:
             left, right = _PRODUCTS[name]
             if len(args) > right:
@@ -135,58 +84,27 @@ class SoftmaxFollower:
         elif self._tags or name in _COPIES:
             self._elementwise(name, args, result)
 
-    # ---- tags
-
-    def _tag(self, tensor: torch.Tensor) -> Tag | None:
-        key = _storage_key(tensor)
-        if key is None:
-            return None
-        if key in self._weights:
-            return _WEIGHT
-        entry = self._tags.get(key)
-        if entry is None:
-            return None
-        if _gone(entry[0]):
-            del self._tags[key]
-            return None
-        return entry[1]
-
-    def _foreign_weight(self, weight: torch.Tensor) -> None:
-        key = _storage_key(weight)
-        if key is not None and key not in self._weights and key not in self._tags:
-            self._put(weight, _WEIGHT)
-
-    def _put(self, tensor: torch.Tensor, tag: Tag) -> None:
-        key = _storage_key(tensor)
-        if key is None:
-            return
-        if len(self._tags) >= _MOST_TAGS:
-            self._tags = {at: entry for at, entry in self._tags.items() if not _gone(entry[0])}
-            while len(self._tags) >= _MOST_TAGS:
-                self._tags.pop(next(iter(self._tags)))
-        self._tags[key] = (_weak(tensor), tag)
-
     # ---- kernels
 
     def _softmax(self, scores: torch.Tensor, dim: int, result: torch.Tensor, name: str, call: Any) -> None:
         if scores.dim() < 2 or result.shape != scores.shape:
             return
         dim %= scores.dim()
-        tag = self._tag(scores)
+        tag = self._tags.get(scores)
         scored = tag is not None and tag.kind == "scores"
         size = scores.shape[dim]
         start, keys = 0, size
-        if scored and tag is not None and tag.size and 0 < tag.keys < size and _key_axis(tag, scores) == dim:
+        if scored and tag is not None and tag.size and 0 < tag.keys < size and key_axis(tag, scores) == dim:
             start, keys = tag.start, tag.keys
         candidate = Candidate(scored, tag.width if tag is not None else 0, size - keys, call)
-        order = _rows_and_keys_last(tag, scores, dim)
+        order = rows_and_keys_last(tag, scores, dim)
         self._found(
             candidate,
             result.permute(order).narrow(-1, start, keys),
             scores.permute(order).narrow(-1, start, keys),
             name.replace("::", ".") + ".default" if name != "aten::softmax" else "aten.softmax.int",
         )
-        self._put(
+        self._tags.put(
             result,
             Tag(
                 "probabilities",
@@ -201,12 +119,12 @@ class SoftmaxFollower:
         )
 
     def _product(self, left: torch.Tensor, right: torch.Tensor, axis: int, result: Any, call: Any) -> None:
-        left_tag, right_tag = self._tag(left), self._tag(right)
+        left_tag, right_tag = self._tags.get(left), self._tags.get(right)
         self._consume(left, left_tag, left.dim() - 1, right_tag, call)
         self._consume(right, right_tag, right.dim() + axis, left_tag, call)
         if left_tag is None and right_tag is None and left.dim() > 1 and right.dim() > 1 and result.dim() > 1:
             self._put_scores(result, left.shape[-1])
-        elif left_tag is _WEIGHT or right_tag is _WEIGHT:
+        elif left_tag is WEIGHT or right_tag is WEIGHT:
             for operand, tag in ((left, left_tag), (right, right_tag)):
                 if tag is not None and operand.numel() == result.numel():
                     self._mixed_heads(result, tag, call)
@@ -215,7 +133,7 @@ class SoftmaxFollower:
                 if tag is None or tag.candidate is None or tag.candidate.scored:
                     continue
                 if tag.kind == "probabilities":
-                    self._put(result, Tag("context", candidate=tag.candidate))
+                    self._tags.put(result, Tag("context", candidate=tag.candidate))
                 elif tag.kind == "context" and other is None and tag.candidate.state == "whole":
                     # softmax(k)ᵀ v is multiplied with queries: the softmax ran over positions, but in linear attention
                     tag.candidate.state = "factor"
@@ -224,14 +142,14 @@ class SoftmaxFollower:
     def _mixed_heads(self, result: torch.Tensor, tag: Tag, call: Any) -> None:
         """Talking heads: scores, or probabilities, of all heads are mixed by a learned matrix."""
         if tag.kind == "scores":
-            self._put(result, replace(tag, size=0, offset=int(result.storage_offset()), shape=()))
+            self._tags.put(result, replace(tag, size=0, offset=int(result.storage_offset()), shape=()))
         elif tag.kind == "probabilities" and tag.candidate is not None and not tag.candidate.state:
             tag.candidate.state = "mixed"
             self._used(tag.candidate, call)
 
     def _put_scores(self, result: torch.Tensor, width: int, row_axis: int = -2, key_axis: int = -1) -> None:
         keys = result.shape[key_axis]
-        self._put(
+        self._tags.put(
             result,
             Tag(
                 "scores",
@@ -253,7 +171,7 @@ class SoftmaxFollower:
         terms = inputs.split(",")
         if len(terms) != 2 or "." in inputs:
             return
-        left_tag, right_tag = self._tag(left), self._tag(right)
+        left_tag, right_tag = self._tags.get(left), self._tags.get(right)
         summed = [letter for letter in terms[0] if letter in terms[1] and letter not in output]
         if len(summed) == 1:
             self._consume(left, left_tag, terms[0].index(summed[0]), right_tag, call)
@@ -337,10 +255,10 @@ class SoftmaxFollower:
         tag: Tag | None = None
         combined: list[Candidate] = []
         for value in _tensors(args):
-            found = self._tag(value)
+            found = self._tags.get(value)
             if found is None or found.kind == "weight":
                 if found is not None and name in _COPIES and output.numel() == value.numel():
-                    self._put_weight(output, value)
+                    self._tags.put_weight_copy(output, value)
                 continue
             if output.numel() < value.numel():
                 continue
@@ -351,9 +269,9 @@ class SoftmaxFollower:
                 source, tag = value, found
         if source is None or tag is None:
             return
-        if _storage_key(output) == _storage_key(source):
+        if storage_key(output) == storage_key(source):
             return  # a view, or written in place: the tag of the storage still holds
-        axis = _key_axis(tag, source)
+        axis = key_axis(tag, source)
         moved = replace(
             tag,
             offset=int(output.storage_offset()),
@@ -362,7 +280,7 @@ class SoftmaxFollower:
             shape=tuple(output.shape),
             combined=(*tag.combined, *combined),
         )
-        row = _row_axis(tag, source, axis)
+        row = row_axis(tag, source, axis)
         row = None if row is None else row - source.dim() + output.dim()
         if row is not None and 0 <= row < output.dim() and output.shape[row] == tag.row_size:
             moved = replace(moved, row_stride=output.stride(row), row_size=tag.row_size)
@@ -388,76 +306,12 @@ class SoftmaxFollower:
                 )
         if axis is None and tag.kind == "probabilities":
             return
-        self._put(output, moved)
-
-    def _put_weight(self, output: torch.Tensor, weight: torch.Tensor) -> None:
-        if _storage_key(output) != _storage_key(weight):
-            self._put(output, _WEIGHT)
-
-
-_WEIGHT = Tag("weight")
-_COPIES = {"aten::_to_copy", "aten::to", "aten::clone", "aten::contiguous"}
-
-
-def _storage_key(tensor: torch.Tensor) -> int | None:
-    """Identity of a tensor's storage; None for tensors without one (nested, sparse, quantised by others)."""
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError, AttributeError):
-        return None
+        self._tags.put(output, moved)
 
 
 def _some_rows(values: torch.Tensor) -> torch.Tensor:
     """The first 256 rows in float32: enough to see whether they are probabilities."""
     return values.reshape(-1, values.shape[-1])[:256].float()
-
-
-def _weak(tensor: torch.Tensor) -> StorageWeakRef:
-    """Keeps the storage's identity from being given to another one, but not its memory."""
-    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
-
-
-def _gone(reference: StorageWeakRef) -> bool:
-    return bool(reference.expired())  # type: ignore[no-untyped-call]
-
-
-def _key_axis(tag: Tag, view: torch.Tensor) -> int | None:
-    """The axis of a view of the tagged storage that runs over keys."""
-    if not tag.size:
-        return None
-    for axis in range(view.dim() - 1, -1, -1):
-        if view.shape[axis] == tag.size and (view.stride(axis) == tag.stride or tag.size == 1):
-            return axis
-    for axis in range(view.dim() - 1, -1, -1):
-        if 1 < view.shape[axis] < tag.size and view.stride(axis) == tag.stride:
-            return axis
-    return None
-
-
-def _row_axis(tag: Tag, view: torch.Tensor, key_axis: int | None) -> int | None:
-    """The axis of a view of the tagged storage that runs over queries."""
-    if not tag.row_size:
-        return None
-    for axis in range(view.dim() - 1, -1, -1):
-        if axis != key_axis and view.shape[axis] == tag.row_size and view.stride(axis) == tag.row_stride:
-            return axis
-    return None
-
-
-def _rows_and_keys_last(tag: Tag | None, scores: torch.Tensor, dim: int) -> list[int]:
-    """Order of the axes that brings the queries to the last but one and `dim`, the keys, to the last place.
-
-    A product has two axes of its own; the softmax runs over one of them, the other one are the queries.
-    """
-    rest = [axis for axis in range(scores.dim()) if axis != dim]
-    if tag is not None and tag.kind == "scores":
-        key_axis = _key_axis(tag, scores)
-        row_axis = _row_axis(tag, scores, key_axis)
-        queries = key_axis if row_axis == dim else row_axis
-        if queries is not None and queries != dim:
-            rest.remove(queries)
-            rest.append(queries)
-    return [*rest, dim]
 
 
 def _cat_offset(args: Sequence[Any], source: torch.Tensor, axis: int) -> int:

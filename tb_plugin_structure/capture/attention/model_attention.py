@@ -1,0 +1,161 @@
+"""The attentions of one model while its region is open: each is summarised at once, none is kept whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tb_plugin_structure.capture.attention.axes import AxisFinder
+from tb_plugin_structure.capture.attention.maps import AttentionMap
+from tb_plugin_structure.capture.attention.module_facts import ModuleFacts
+from tb_plugin_structure.capture.attention.options import AttentionOptions, matches
+from tb_plugin_structure.capture.attention.reasons import sorted_out
+from tb_plugin_structure.capture.attention.result import AttentionCapture
+from tb_plugin_structure.capture.attention.sources import Source
+from tb_plugin_structure.capture.attention.stitch import stitched
+from tb_plugin_structure.capture.attention.summary import summarize
+
+
+class ModelAttention:
+    """What is known about one model, and what was captured of it so far."""
+
+    def __init__(self, name: str, model: nn.Module, options: AttentionOptions, tokens: Any) -> None:
+        self.name, self.options = name, options
+        self.facts = ModuleFacts(model)
+        self.axes = AxisFinder(options, tokens)
+        self.maps: list[AttentionMap] = []
+        self.reasons: dict[str, str] = {}
+        self.withdrawn: dict[tuple[str, int], str] = {}
+        self.ordinals: dict[tuple[str, int], int] = defaultdict(int)
+        self.ran: set[str] = set()
+        self.notes: dict[str, None] = {}
+
+    def reason(self, module_path: str, words: str) -> None:
+        """Why the module gave no map; the first reason stays."""
+        self.reasons.setdefault(module_path, words)
+
+    def new_map(
+        self, source: Source, call: Any, kernel: str, route: Any, dtype: str, mask: str, key_heads: int | None = None
+    ) -> AttentionMap | None:
+        """An attention was seen; None when the options leave it out."""
+        path = call.module_path
+        if matches(path, self.options.exclude):
+            self.reason(path, "left out by AttentionOptions.exclude")
+            return None
+        self.facts.knows(path)
+        ordinal = self.ordinals[path, call.ordinal]
+        self.ordinals[path, call.ordinal] += 1
+        made = AttentionMap(
+            path,
+            call.ordinal,
+            ordinal,
+            source.heads,
+            min(key_heads or source.key_heads, source.heads),
+            source.queries,
+            source.keys,
+            self.facts.relation(path, source.queries, source.keys),
+            route,
+            kernel,
+            dtype,
+            mask,
+            "",
+        )
+        window = self.facts.window(path)
+        if window is not None and window[0] * window[1] == source.keys == source.queries:
+            made.window = window
+        self.maps.append(made)
+        return made
+
+    def summarize_all(self, made: AttentionMap, source: Source, blocks: int = 1) -> None:
+        """Every wanted example; of attention within windows or blocks, which lie in the batch, the first of each."""
+        batch, windows = source.batch, 1
+        images = self.axes.batch or batch
+        if blocks > 1 and not self.options.keep_maps:
+            windows, batch = blocks, batch // blocks
+            made.exactness += f"; block 1 of {blocks} (local attention)"
+        elif made.window is not None and batch > images and batch % images == 0 and not self.options.keep_maps:
+            windows, batch = batch // images, images
+            shift = self.facts.shift(made.module_path)
+            made.exactness += f"; window 1 of {windows}, {made.window[0]} x {made.window[1]}"
+            made.exactness += f", shifted by {shift}" if shift else ""
+        for example in self.options.examples(batch):
+            self.summarize(made, source, example, example * windows)
+        self.stack_probabilities(made)
+
+    def summarize(self, made: AttentionMap, source: Source, example: int, position: int) -> None:
+        options = self.options
+        heads = options.heads_of(made.module_path, made.heads)
+        rows = options.rows_of(len(heads), made.query_length, made.key_length)
+        summary = summarize(
+            source,
+            position,
+            heads,
+            rows,
+            full_heads=[]
+            if options.keep_maps
+            else options.full_heads(made.module_path, heads, made.query_length, made.key_length),
+            self_attention=made.relation == "self",
+            float32=options.keep_maps,
+        )
+        if not made.summaries:
+            if rows is not None:
+                made.exactness += f"; {len(rows):,} of {made.query_length:,} query rows"
+            if len(heads) < made.heads:
+                made.exactness += f"; heads {', '.join(map(str, heads))} of {made.heads}"
+            if not made.mask:
+                made.mask = summary.pattern or ("masked" if bool(summary.padding.size) else "none")
+            elif summary.pattern and summary.pattern not in made.mask:
+                made.mask += f": {summary.pattern}"
+        made.summaries[example] = summary
+
+    def stack_probabilities(self, made: AttentionMap | None) -> None:
+        if made is not None and self.options.keep_maps and made.summaries:
+            parts = [summary.probabilities for summary in made.summaries.values()]
+            made.probabilities = np.stack([part for part in parts if part is not None])
+            for summary in made.summaries.values():
+                summary.probabilities = None
+
+    def per_head(
+        self, probabilities: torch.Tensor, scores: torch.Tensor | None, path: str
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """[batch, heads, queries, keys], whatever axes the model folded together."""
+        heads = self.facts.heads(path)
+        shaped = [tensor for tensor in (probabilities, scores) if tensor is not None]
+        dim = probabilities.dim()
+        if dim == 2:
+            shaped = [tensor[None, None] for tensor in shaped]
+        elif dim == 3:
+            folded = heads is not None and probabilities.shape[0] % heads == 0
+            shaped = [
+                tensor.reshape(-1, heads or 1, *tensor.shape[1:]) if folded else tensor.unsqueeze(1)
+                for tensor in shaped
+            ]
+        elif dim == 4:
+            first, second = probabilities.shape[:2]
+            if heads is not None and second != heads and first == heads:
+                shaped = [tensor.transpose(0, 1) for tensor in shaped]
+        elif heads is not None and probabilities.shape[-3] != heads and probabilities.shape[-4:-2].numel() == heads:
+            shaped = [tensor.flatten(-4, -3).flatten(0, -4) for tensor in shaped]  # [.., key heads, group, N, M]
+        else:
+            shaped = [tensor.flatten(0, -4) for tensor in shaped]
+        return shaped[0], shaped[1] if len(shaped) > 1 else None
+
+    def is_channel_attention(self, path: str, made: AttentionMap, width: int) -> bool:
+        """Cross-covariance attention: rows and keys are channels, and the product sums over the positions.
+
+        Heads times channels is then a width that the module's weights have, heads times positions is not.
+        """
+        if made.query_length != made.key_length or not width:
+            return False
+        widths = self.facts.widths(path)
+        return made.heads * made.query_length in widths and made.heads * width not in widths
+
+    def finish(self) -> AttentionCapture:
+        """Put together what was captured."""
+        kept, missing = sorted_out(self.maps, self.reasons, self.withdrawn, self.ran, self.facts)
+        kept = kept if self.options.keep_maps else stitched(kept)
+        return AttentionCapture(self.name, self.options, kept, missing, list(self.notes), self.axes)
