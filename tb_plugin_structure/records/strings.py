@@ -11,16 +11,18 @@ from tb_plugin_structure.v1 import columns_pb2
 
 
 class StringPool:
-    """Interns strings while a record is written. Index 0 is the empty string."""
+    """Interns strings while a record is written, and reads them back. Index 0 is the empty string."""
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
         self._index: dict[str, int] = {"": 0}
+        self._strings: list[str] = [""]
         for string in strings:
             self.intern(string)
 
     def intern(self, string: str) -> int:
         """The index of `string`, which is added when new."""
-        return self._index.setdefault(string, len(self._index))
+        index = self._index.get(string)
+        return self._add(string) if index is None else index
 
     def intern_all(self, strings: Iterable[str]) -> list[int]:
         """The indices of many strings, most of which occur several times."""
@@ -28,15 +30,29 @@ class StringPool:
         known = self._index
         for string in dict.fromkeys(values):
             if string not in known:
-                known[string] = len(known)
+                self._add(string)
         return list(map(known.__getitem__, values))
 
+    def _add(self, string: str) -> int:
+        index = self._index[string] = len(self._strings)
+        if not string.isascii():
+            # Lone surrogates (hostile tokens, file names) are replaced: a record is always valid UTF-8.
+            string = string.encode("utf-8", "replace").decode()
+        self._strings.append(string)
+        return index
+
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self._strings)
+
+    def __getitem__(self, index: int) -> str:
+        return self._strings[index]
+
+    def texts(self, indices: list[int]) -> list[str]:
+        """Many strings at once."""
+        return list(map(self._strings.__getitem__, indices))
 
     def to_proto(self) -> columns_pb2.StringPool:
-        # Lone surrogates (hostile tokens, file names) are replaced: a record is always valid UTF-8.
-        encoded = [string.encode("utf-8", "replace") for string in self._index]
+        encoded = [string.encode() for string in self._strings]
         offsets = np.zeros(len(encoded) + 1, "<u4")
         np.cumsum([len(item) for item in encoded], out=offsets[1:])
         return columns_pb2.StringPool(utf8=b"".join(encoded), offsets=offsets.tobytes())

@@ -14,7 +14,7 @@ from tb_plugin_structure.records import blobs
 from tb_plugin_structure.records.consistency import check_structure
 from tb_plugin_structure.records.schema import FORMAT_VERSION, STRUCTURE_TABLES
 from tb_plugin_structure.records.strings import StringPool, Strings
-from tb_plugin_structure.records.table import Array, Table, encode_table
+from tb_plugin_structure.records.table import Array, Table, build_table
 from tb_plugin_structure.v1 import columns_pb2, structure_pb2
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Structure:
         self.kernels = tables["kernels"]
         self.tensors = tables["tensors"]
         self._stored = list(stored) if stored is not None else None
-        self._parts: list[tuple[str, Any, columns_pb2.PartFormat]] = []
+        self._pool: StringPool | None = None
 
     # ---- encode, decode
 
@@ -59,35 +59,36 @@ class Structure:
         columns: Mapping[str, Mapping[str, Any]],
         config: Any = None,
     ) -> Structure:
-        """Encode columns (table name -> column name -> values, see :func:`encode_table`) and complete the header:
+        """Encode columns (table name -> column name -> values, see :func:`build_table`) and complete the header:
         versions, counts, structure hash and parts."""
         pool = StringPool()
-        encoded = {name: encode_table(name, fields, columns[name], pool) for name, fields in STRUCTURE_TABLES.items()}
+        tables = {name: build_table(name, fields, columns[name], pool) for name, fields in STRUCTURE_TABLES.items()}
         header.format_version = FORMAT_VERSION
         header.minimum_reader_version = 1
         for name in ("modules", "module_calls", "operators", "kernels"):
-            setattr(header.totals, name, encoded[name].rows)
-        strings = pool.to_proto()
-        reader = Strings(strings)
-        tables = {name: Table.from_proto(table, reader) for name, table in encoded.items()}
+            setattr(header.totals, name, tables[name].rows)
         structure = cls(header, tables, config)
+        structure._pool = pool
         header.structure_hash = structure._hash()
-        structure._parts = [("strings", strings, columns_pb2.PART_FORMAT_STRINGS)]
-        structure._parts += [(name, table, columns_pb2.PART_FORMAT_TABLE) for name, table in encoded.items()]
         return structure
 
     def encode(self) -> list[bytes]:
         """The blobs of the event: header, then compressed parts. Compressed when first asked for."""
         if self._stored is None:
-            self._stored = self._encoded()
+            assert self._pool is not None  # either decoded, or built
+            self._stored = self._encoded(self._pool)
         return self._stored
 
-    def _encoded(self) -> list[bytes]:
+    def _encoded(self, pool: StringPool) -> list[bytes]:
         header, config = self.header, self.config
         del header.parts[:]
         stored: list[bytes] = [b""]
-        for name, message, kind in self._parts:
-            blobs.add_part(header.parts, stored, name, message.SerializeToString(), kind)
+        strings = pool.to_proto().SerializeToString()
+        blobs.add_part(header.parts, stored, "strings", strings, columns_pb2.PART_FORMAT_STRINGS)
+        for name, fields in STRUCTURE_TABLES.items():
+            table: Table = getattr(self, name)
+            message = table.to_proto(fields).SerializeToString()
+            blobs.add_part(header.parts, stored, name, message, columns_pb2.PART_FORMAT_TABLE)
         if config is not None:
             text = json.dumps(config, sort_keys=True, default=str, ensure_ascii=False).encode("utf-8", "replace")
             if len(text) <= blobs.MAXIMUM_JSON_BYTES:

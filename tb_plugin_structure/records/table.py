@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from tb_plugin_structure.v1 import columns_pb2
 Array = npt.NDArray[Any]
 
 _TYPE_NUMBERS = {name: columns_pb2.ValueType.Value(f"VALUE_TYPE_{name.upper()}") for name in NUMPY_TYPES}
+_DTYPES = {name: np.dtype(dtype) for name, dtype in NUMPY_TYPES.items()}
 _TYPE_NAMES = {number: name for name, number in _TYPE_NUMBERS.items()}
 
 
@@ -34,7 +35,7 @@ class Table:
         rows: int,
         values: Mapping[str, Array],
         offsets: Mapping[str, Array],
-        strings: Strings,
+        strings: Strings | StringPool,
     ) -> None:
         self.name = name
         self.rows = rows
@@ -85,6 +86,21 @@ class Table:
         values, offsets = self[column].tolist(), self._offsets[column].tolist()
         return [values[begin:end] for begin, end in pairwise(offsets)]
 
+    def to_proto(self, fields: Sequence[Field]) -> columns_pb2.Table:
+        """The message of the columns that `fields` declare."""
+        proto = columns_pb2.Table(name=self.name, rows=self.rows)
+        for field in fields:
+            offsets = self._offsets.get(field.name)
+            proto.columns.append(
+                columns_pb2.Column(
+                    name=field.name,
+                    type=cast(columns_pb2.ValueType, _TYPE_NUMBERS[field.type]),
+                    values=self._values[field.name].tobytes(),
+                    offsets=b"" if offsets is None else offsets.tobytes(),
+                )
+            )
+        return proto
+
     @classmethod
     def from_proto(cls, proto: columns_pb2.Table, strings: Strings, fields: Sequence[Field] | None = None) -> Table:
         """Decode; `fields` are the columns that must be there, with the types they must have.
@@ -128,13 +144,13 @@ class Table:
         return cls(proto.name, rows, values, offsets, strings)
 
 
-def encode_table(
+def build_table(
     name: str,
     fields: Sequence[Field],
     columns: Mapping[str, Any],
     strings: StringPool,
-) -> columns_pb2.Table:
-    """Encode one table.
+) -> Table:
+    """A table from the values of its columns.
 
     Args:
         name: Name of the table.
@@ -146,45 +162,45 @@ def encode_table(
     Raises:
         ValueError: When a column is missing or its length differs from the others.
     """
-    missing = [field.name for field in fields if field.name not in columns]
-    unknown = sorted(set(columns) - {field.name for field in fields})
-    if missing or unknown:
+    if len(columns) != len(fields) or any(field.name not in columns for field in fields):
+        missing = [field.name for field in fields if field.name not in columns]
+        unknown = sorted(set(columns) - {field.name for field in fields})
         raise ValueError(f"table {name!r}: missing columns {missing}, undeclared columns {unknown}")
-    proto = columns_pb2.Table(name=name)
+    values: dict[str, Array] = {}
+    offsets: dict[str, Array] = {}
     rows: int | None = None
     for field in fields:
         data = columns[field.name]
-        dtype = np.dtype(NUMPY_TYPES[field.type])
-        offsets: Array | None = None
-        if field.is_list:
-            if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], np.ndarray):
-                flat: Any = data[0]
-                offsets = data[1].astype("<u4")
-                length = len(offsets) - 1
-            else:
-                flat = [value for row in data for value in row]
-                offsets = np.zeros(len(data) + 1, "<u4")
-                np.cumsum(np.fromiter((len(row) for row in data), np.int64, len(data)), out=offsets[1:])
-                length = len(data)
-        else:
-            flat = data
+        if not field.is_list:
+            flat: Any = data
             length = len(data)
+        elif isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], np.ndarray):
+            flat = data[0]
+            offsets[field.name] = data[1].astype("<u4")
+            length = len(data[1]) - 1
+        else:
+            flat = list(chain.from_iterable(data))
+            length = len(data)
+            ends = offsets[field.name] = np.zeros(length + 1, "<u4")
+            np.cumsum(np.fromiter(map(len, data), np.int64, length), out=ends[1:])
         if field.type == "string" and not isinstance(flat, np.ndarray):
             flat = strings.intern_all(flat)
         if rows is None:
             rows = length
         elif rows != length:
             raise ValueError(f"table {name!r}: column {field.name!r} has {length} rows, expected {rows}")
-        proto.columns.append(
-            columns_pb2.Column(
-                name=field.name,
-                type=cast(columns_pb2.ValueType, _TYPE_NUMBERS[field.type]),
-                values=np.asarray(flat, dtype).tobytes(),
-                offsets=b"" if offsets is None else offsets.tobytes(),
-            )
-        )
-    proto.rows = rows or 0
-    return proto
+        values[field.name] = np.asarray(flat, _DTYPES[field.type])
+    return Table(name, rows or 0, values, offsets, strings)
+
+
+def encode_table(
+    name: str,
+    fields: Sequence[Field],
+    columns: Mapping[str, Any],
+    strings: StringPool,
+) -> columns_pb2.Table:
+    """The message of :func:`build_table`'s table."""
+    return build_table(name, fields, columns, strings).to_proto(fields)
 
 
 def columns_from_rows(fields: Sequence[Field], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
