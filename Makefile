@@ -12,7 +12,8 @@ PORT ?= 6006
 # Several test processes on few cores: one thread each is faster than many that wait for each other.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help test test-python test-frontend stress matrix lint format demo proto screenshots docs lock chromium clean
+.PHONY: help test test-python test-frontend stress matrix lint format demo proto record-format docs screenshots release-check \
+	lock chromium clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -90,13 +91,33 @@ demo: frontend ## train a small teacher and student, then show them in TensorBoa
 screenshots: frontend chromium ## take the pictures of docs/images again
 	$(BIN)/python docs/make_screenshots.py
 
+# ---- what others read and install
+
+# Places of their own: what writes the site and what checks a release is nothing that the tests need.
+.cache/docs/.installed: pyproject.toml
+	$(PYTHON) -m venv .cache/docs
+	TBPS_SKIP_FRONTEND=1 .cache/docs/bin/pip install --quiet -e '.[docs]'
+	@touch $@
+
+docs: .cache/docs/.installed ## the documentation as a site, into build/site; a broken link or docstring fails
+	.cache/docs/bin/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
+.cache/release-tools/.installed: pyproject.toml
+	$(PYTHON) -m venv .cache/release-tools
+	TBPS_SKIP_FRONTEND=1 .cache/release-tools/bin/pip install --quiet -e '.[release]'
+	@touch $@
+
+release-check: .cache/release-tools/.installed ## build sdist and wheel, let the tools of PyPI judge them, install without network
+	.cache/release-tools/bin/python -m tests.release
+
 # ---- what is generated and committed
 
 proto: $(VENV)/.installed $(PROTOC) $(NODE_MODULES) ## regenerate the Python and TypeScript code of the schema
 	$(PROTOC) -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. proto/tb_plugin_structure/v1/*.proto
 	cd frontend && PATH="$(CURDIR)/.cache/protoc/bin:$$PATH" npm run --silent proto
 
-docs: $(VENV)/.installed ## regenerate docs/record_format.md
+record-format: $(VENV)/.installed ## regenerate docs/record_format.md
 	$(BIN)/python docs/make_record_format.py
 
 lock: ## pin the newest releases that fit (needs Python 3.11)

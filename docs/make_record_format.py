@@ -1,6 +1,6 @@
 """Writes docs/record_format.md from the declarations in records/schema.py and records/names.py.
 
-python docs/make_record_format.py            # or: make docs
+python docs/make_record_format.py            # or: make record-format
 """
 
 from __future__ import annotations

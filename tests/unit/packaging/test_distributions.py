@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -112,3 +114,28 @@ def test_sdist_holds_sources_and_built_frontend_but_no_node_modules(
         "Makefile",
     } <= files
     assert [name for name in files if "node_modules" in name] == []
+
+
+@pytest.mark.slow
+def test_wheel_lists_what_its_frontend_contains_of_others_with_their_licences(
+    distributions: tuple[list[str], zipfile.ZipFile],
+) -> None:
+    static = "tb_plugin_structure/static"
+    bill = json.loads(distributions[1].read(f"{static}/third_party.cdx.json"))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    listed = {component["name"] for component in bill["components"]}
+    assert listed >= imported_packages()
+    assert not listed & {"vite", "typescript", "axe-core"}  # tools; nothing of them is in the bundle
+    texts = distributions[1].read(f"{static}/third_party_licenses.txt").decode()
+    for component in bill["components"]:
+        assert f"\n{component['name']} {component['version']} (" in texts
+        assert component["licenses"][0]["expression"] in {"MIT", "Apache-2.0 AND BSD-3-Clause"}
+    assert "Copyright (c) 2015-present Jason Miller" in texts  # preact
+    assert "Copyright 2008 Google Inc." in texts  # a part of protobuf-es, named in no licence file
+
+
+def imported_packages() -> set[str]:
+    """npm packages that the frontend's sources import."""
+    named = re.compile(r'(?:\bfrom|^import|\bimport\() ?"(@[^/"]+/[^/"]+|[a-z][^/".]*)', re.MULTILINE)
+    sources = [path for path in (ROOT / "frontend" / "src").rglob("*.ts*") if ".test." not in path.name]
+    return {name for path in sources for name in named.findall(path.read_text())}

@@ -18,7 +18,7 @@ def test_the_document_is_current(tmp_path: Path) -> None:
     copy.write_text(script)
     subprocess.run([sys.executable, str(copy)], check=True, capture_output=True, cwd=ROOT)
     made = (tmp_path / "record_format.md").read_text()
-    assert (ROOT / "docs" / "record_format.md").read_text() == made, "run `make docs`"
+    assert (ROOT / "docs" / "record_format.md").read_text() == made, "run `make record-format`"
 
 
 def test_every_column_is_documented_with_its_meaning() -> None:
