@@ -135,8 +135,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                 if facts.memory == VIEW and rows:
                     storage = storages[rows[0]]
                 elif facts.memory != FRESH:
-                    alias = values._alias(tensor)
-                    storage = storages[alias] if alias >= 0 else -1
+                    storage = values.storage_of_result(tensor, rows)
                 row = add_value(tensor, kernel, storage)
             made.append(row)
         kernel_outputs[kernel] = tuple(dict.fromkeys((*made, *kernel_outputs[kernel])))

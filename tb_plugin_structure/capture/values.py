@@ -8,6 +8,7 @@ autograd copy what it otherwise keeps.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -222,6 +223,20 @@ class Values:
             # The tensor that lay here is gone, and this memory is not torch's own: the address was used again.
             return -1
         return reference.row
+
+    def storage_of_result(self, tensor: Tensor, arguments: Sequence[int]) -> int:
+        """Storage that a result shares with an argument, or with a tensor that is still held; -1 for memory of its own.
+
+        Where the tensor that lay at this address is gone and is no argument, the allocator has handed it out again.
+        """
+        address = address_of(tensor)
+        reference = self._by_address.get(address) if address else None
+        if reference is None:
+            return -1
+        storage = self.storages[reference.row]
+        if reference() is None and all(self.storages[row] != storage for row in arguments):
+            return -1
+        return storage
 
     # ---- memory
 

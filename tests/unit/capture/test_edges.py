@@ -171,6 +171,28 @@ def test_written_after_return_is_flagged() -> None:
     assert dict(zip(map(structure.call_path, range(3)), flags, strict=True)) == {"": 0, "a": 1, "act": 0}
 
 
+def test_memory_that_is_used_again_is_no_write_into_what_lay_there_before() -> None:
+    """Freed activations give their addresses to later ones, which in-place activations then write."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Conv2d(4, 4, 1, bias=False) for _ in range(12))
+            self.norms = nn.ModuleList(nn.BatchNorm2d(4) for _ in range(12))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer, norm in zip(self.layers, self.norms, strict=True):
+                x = norm(layer(x)).relu_()
+            return x
+
+    for _ in range(3):
+        with torch.no_grad():
+            structure = capture(Model().eval(), (torch.randn(2, 4, 8, 8),))
+        flags = structure.module_calls["modified_after_return"].tolist()
+        written = {structure.call_path(call) for call, flag in enumerate(flags) if flag}
+        assert written == {f"norms.{number}" for number in range(12)}
+
+
 def test_scripted_module_is_one_node_with_a_note() -> None:
     class Inner(nn.Module):
         def __init__(self) -> None:
