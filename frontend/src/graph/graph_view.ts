@@ -54,6 +54,7 @@ export class GraphView {
     this.canvas.tabIndex = 0;
     this.canvas.className = "graph";
     this.canvas.setAttribute("role", "img");
+    this.canvas.ariaBusy = "true";
     this.canvas.setAttribute(
       "aria-label",
       "Graph of the models. The outline beside it holds the same as a tree.",
@@ -97,10 +98,7 @@ export class GraphView {
     const before = this.scene;
     this.scene = scene;
     this.minimapDirty = true;
-    this.canvas.setAttribute(
-      "aria-label",
-      "Graph of the models. The outline beside it holds the same as a tree.",
-    );
+    this.canvas.ariaBusy = "true";
     if (!before || before.tree !== scene.tree || before.arrangement !== scene.arrangement) {
       this.transition = null;
       this.previous = null;
@@ -218,6 +216,10 @@ export class GraphView {
       this.minimapDirty = false;
     }
     this.minimap.showView(camera.view(), scene.bounds(), look.palette);
+    if (progress < 1) return;
+    // The picture is complete: for screen readers, and for whoever waits for it.
+    canvas.dataset.open = String(scene.openCount);
+    canvas.ariaBusy = "false";
   }
 
   private resize(): void {

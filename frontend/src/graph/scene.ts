@@ -30,6 +30,11 @@ export class Scene {
     return this.plan.arrangement;
   }
 
+  /** How many nodes are open, the model itself included. */
+  get openCount(): number {
+    return this.specs.size;
+  }
+
   isOpen(node: number): boolean {
     return this.specs.has(node);
   }
