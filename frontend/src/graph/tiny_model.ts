@@ -88,14 +88,19 @@ export interface TinyOperator {
   call: number;
   inputs: number[];
   output: number;
+  attributes?: Record<string, string>;
 }
 
-/** Tensors are numbered; `shapes[t]` is the shape of tensor t, which is an input unless an operator makes it. */
+/**
+ * Tensors are numbered; `shapes[t]` is the shape of tensor t, which is an input unless an operator makes it or
+ * `parameters` names it.
+ */
 export function tinyModel(
   name: string,
   calls: TinyCall[],
   operators: TinyOperator[],
   shapes: number[][],
+  parameters: Record<number, string> = {},
 ): ModelSide {
   const pool = new Pool();
   const paths = [...new Set(calls.map(({ path }) => path))];
@@ -170,8 +175,8 @@ export function tinyModel(
         kernel_begin: row,
         kernel_end: row + 1,
         outputs: [operator.output],
-        attribute_names: [],
-        attribute_values: [],
+        attribute_names: Object.keys(operator.attributes ?? {}),
+        attribute_values: Object.values(operator.attributes ?? {}),
         macs: 1,
         activation_bytes: 4,
       })),
@@ -196,8 +201,8 @@ export function tinyModel(
         dtype: "float32",
         device: "cpu",
         producer: madeBy.get(tensor) ?? -1,
-        origin: madeBy.has(tensor) ? 0 : 1,
-        name: "",
+        origin: madeBy.has(tensor) ? 0 : tensor in parameters ? 2 : 1,
+        name: parameters[tensor] ?? "",
         bytes: 4,
       })),
       ["shape", "dtype", "device", "producer", "origin", "name", "bytes"],

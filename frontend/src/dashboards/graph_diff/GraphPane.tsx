@@ -63,9 +63,9 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
           return;
         }
         view.setScene(scene, anchor, anchor?.isPointed ?? false);
-        const selected = state.selected.peek();
         if (anchor) return;
-        if (selected > 0) view.reveal(selected, placeSide(commands.scene, selected));
+        const target = state.target.peek();
+        if (target > 0) view.reveal(target, placeSide(commands.scene, target));
         else view.fit();
       };
       if (!missing.length) show();
@@ -101,7 +101,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       });
     });
     const stopReveal = effect(() => {
-      const node = state.selected.value;
+      const node = state.target.value;
       if (node > 0 && commands.scene) view.reveal(node, placeSide(commands.scene, node));
     });
     return () => {

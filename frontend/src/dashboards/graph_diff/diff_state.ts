@@ -3,7 +3,8 @@ import { buildSingleTree, buildTree } from "../../graph/build_tree";
 import type { Arrangement } from "../../graph/card";
 import { COLOURINGS, Painting } from "../../graph/colouring";
 import { cone } from "../../graph/cone";
-import type { DiffTree, SideName } from "../../graph/diff_tree";
+import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
+import { type DimensionOrigin, dimensionOrigin } from "../../graph/dimension_origin";
 import { KindCounts } from "../../graph/kind_counts";
 import { ModelSide } from "../../graph/model_side";
 import { KeyIndex, nodeKey } from "../../graph/node_key";
@@ -51,6 +52,8 @@ export class DiffState {
   readonly selected = signal(-1);
   readonly marked = signal(-1);
   readonly hovered = signal(-1);
+  /** The node that shall be in view: the selected one, or one that was only to be looked at. */
+  readonly target = signal(-1);
   /** The node that was just opened or closed, and on which side: it stays where it is on the screen. */
   anchor: Anchor | null = null;
   /** In a narrow window two drawings would be too small to read; decided anew for each pair of models. */
@@ -62,6 +65,9 @@ export class DiffState {
   readonly query: Signal<string>;
   readonly cone = signal<"upstream" | "downstream" | "between" | null>(null);
   readonly weighEdges = signal(false);
+  /** The dimension of the selected node's result whose origin is shown; null for none. */
+  readonly dimension = signal<{ side: SideName; position: number } | null>(null);
+  readonly origin: ReadonlySignal<DimensionOrigin | null>;
   /** Counts the measurements that were read: what shows them looks again. */
   readonly measured = signal(0);
   /** What went wrong while the rest still works; "" when nothing did. */
@@ -94,6 +100,7 @@ export class DiffState {
       const wanted = this.kinds.value.split(",");
       return new Set<number>(KINDS.filter(({ id }) => wanted.includes(id)).map(({ kind }) => kind));
     });
+    this.origin = computed(() => this.computeOrigin());
     this.faint = computed(() => this.computeFaint());
     this.matches = computed(() => {
       const { value } = this.comparison;
@@ -153,9 +160,20 @@ export class DiffState {
     if (!tree) return;
     batch(() => {
       this.selected.value = node;
+      this.target.value = node;
       this.marked.value = -1;
+      this.dimension.value = null;
       if (node >= 0 && reveal) this.openAround(node);
       this.session.at.value = node >= 0 ? nodeKey(tree, node) : "";
+    });
+  }
+
+  /** Brings a node into view; what is selected stays selected. */
+  look(node: number): void {
+    batch(() => {
+      this.openAround(node);
+      this.target.value = node;
+      this.hovered.value = node;
     });
   }
 
@@ -304,8 +322,10 @@ export class DiffState {
       this.open.value = open;
       this.marked.value = -1;
       this.cone.value = null;
+      this.dimension.value = null;
       const at = this.session.at.peek();
       this.selected.value = at ? keys.find(at) : -1;
+      this.target.value = this.selected.value;
       if (this.selected.value > 0) this.openAround(this.selected.value);
     });
   }
@@ -339,13 +359,27 @@ export class DiffState {
     return text.length <= LONGEST_OPEN ? text || "T:" : "";
   }
 
-  /** Which nodes recede: those outside of the cone, or without the kinds that are filtered for. */
+  private computeOrigin(): DimensionOrigin | null {
+    const tree = this.comparison.value?.tree;
+    const [node, dimension] = [this.selected.value, this.dimension.value];
+    if (!tree || !dimension || node < 0) return null;
+    const model = tree.side(dimension.side);
+    const row = tree[dimension.side][node]!;
+    if (!model || row < 0 || tree.type[node] === NodeType.FOLD) return null;
+    const tensor = model.mainOutput(row, tree.type[node] === NodeType.OPERATOR);
+    if (tensor < 0 || dimension.position >= model.shape(tensor).length) return null;
+    return dimensionOrigin(model, tensor, dimension.position);
+  }
+
+  /** Which nodes recede: those outside of a dimension's way, outside of the cone, or without the kinds that are filtered for. */
   private computeFaint(): Uint8Array | null {
     const { value } = this.comparison;
     if (!value) return null;
     const { tree, counts } = value;
     const [selected, marked, direction] = [this.selected.value, this.marked.value, this.cone.value];
     const filter = this.filter.value;
+    const origin = this.origin.value;
+    if (origin && this.dimension.value) return outsideOf(tree, this.dimension.value.side, origin);
     if (direction && selected > 0) {
       const first = cone(tree, selected, direction === "upstream" ? "upstream" : "downstream");
       const inside =
@@ -364,6 +398,18 @@ export class DiffState {
     }
     return faint;
   }
+}
+
+/** 1 for each node that a dimension did not come through. */
+function outsideOf(tree: DiffTree, side: SideName, { steps }: DimensionOrigin): Uint8Array {
+  const outside = new Uint8Array(tree.count).fill(1);
+  for (const { operator } of steps) {
+    const node = tree.operatorNode[side][operator]!;
+    if (node < 0) continue;
+    outside[node] = 0;
+    for (const ancestor of tree.ancestors(node)) outside[ancestor] = 0;
+  }
+  return outside;
 }
 
 /** Everything on a way from one node to the other, whichever comes first. */
