@@ -47,7 +47,7 @@ header gives. A part is a `Table`, a `StringPool`, JSON or raw bytes, as its ent
 **Tables** are self-describing: each column has a name, a type and its values as little-endian bytes, back to back. A
 list column holds all its lists concatenated, and `rows + 1` positions (u32): row *r* is
 `values[offsets[r]:offsets[r+1]]`. Readers skip columns that they do not know. Columns are never renamed or retyped;
-new ones come at the end.
+new ones come at the end. An *optional* column is there when what it holds was asked for.
 
 | type | stored as | numpy |
 | --- | --- | --- |
@@ -130,7 +130,11 @@ def document() -> str:
         parts.append(f"\n## {title}\n\n{text}\n")
         for name, fields in tables.items():
             rows = [
-                (f"`{field.name}`", f"list of {field.type}" if field.is_list else field.type, field.meaning)
+                (
+                    f"`{field.name}`",
+                    (f"list of {field.type}" if field.is_list else field.type) + ", optional" * field.optional,
+                    field.meaning,
+                )
                 for field in fields
             ]
             parts.append(f"\n### `{name}`\n\n| column | type | meaning |\n| --- | --- | --- |\n{table_rows(rows)}\n")

@@ -13,7 +13,7 @@ from typing import Final
 FORMAT_VERSION: Final = 1
 """Version of the record format that this package writes."""
 
-READER_VERSION: Final = 1
+READER_VERSION: Final = 2
 """Records that ask for a newer reader than this are refused."""
 
 NUMPY_TYPES: Final = {
@@ -31,12 +31,14 @@ NUMPY_TYPES: Final = {
 
 @dataclass(frozen=True)
 class Field:
-    """One column: ``type`` is a key of :data:`NUMPY_TYPES`; ``is_list`` columns hold a list per row."""
+    """One column: ``type`` is a key of :data:`NUMPY_TYPES`; ``is_list`` columns hold a list per row; ``optional`` ones
+    are there when what they hold was asked for."""
 
     name: str
     type: str
     meaning: str
     is_list: bool = False
+    optional: bool = False
 
 
 MODULES: Final = (
@@ -82,7 +84,13 @@ MODULE_CALLS: Final = (
     Field("output_names", "string", "element of each: '' for a single tensor, '0', 'last_hidden_state'", is_list=True),
     Field("raised", "u8", "1 when the call raised"),
     Field("modified_after_return", "u8", "1 when a returned tensor was changed in place after the call returned"),
-    Field("duration_ns", "f64", "wall time of the call in nanoseconds; NaN when not measured"),
+    Field("duration_ns", "f64", "time of the call in nanoseconds, median of warm passes; NaN when not measured"),
+    Field(
+        "peak_bytes",
+        "f64",
+        "most bytes of new storage alive at once within the call, beyond those alive when it began; NaN when unknown",
+        optional=True,
+    ),
 )
 
 OPERATORS: Final = (
@@ -102,6 +110,19 @@ OPERATORS: Final = (
     Field("macs", "f64", "multiply-accumulates; NaN when a kernel that may multiply has no formula"),
     Field("activation_bytes", "f64", "bytes of new storage it made; views and in-place results count 0"),
     Field("uncertain", "u8", "1 when the grouping of its kernels into one operator is a guess"),
+    Field(
+        "duration_ns",
+        "f64",
+        "time of its kernels in nanoseconds, median of warm passes; NaN when unknown",
+        optional=True,
+    ),
+    Field(
+        "saved_bytes",
+        "f64",
+        "bytes of storage that autograd keeps on its behalf until the backward pass, each storage once, parameters "
+        "and buffers excluded; NaN when unknown",
+        optional=True,
+    ),
 )
 
 KERNELS: Final = (
@@ -133,6 +154,13 @@ TENSORS: Final = (
     Field("storage", "u32", "number of the storage it lies in; equal numbers share memory"),
     Field("storage_offset", "i64", "elements from the start of the storage"),
     Field("bytes", "i64", "bytes of its elements"),
+    Field(
+        "symbolic",
+        "string",
+        "each dimension as an expression of the header's `symbolic.dimensions`, e.g. '(H + 1)//2'; empty when unknown",
+        is_list=True,
+        optional=True,
+    ),
 )
 
 ORIGINS: Final = ("kernel", "input", "parameter", "buffer", "constant", "external")

@@ -12,6 +12,7 @@ import numpy as np
 
 from tb_plugin_structure.records import blobs
 from tb_plugin_structure.records.consistency import check_structure
+from tb_plugin_structure.records.dimensions import holds, predict
 from tb_plugin_structure.records.schema import FORMAT_VERSION, STRUCTURE_TABLES
 from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.table import Array, Table, build_table
@@ -71,6 +72,23 @@ class Structure:
         structure._pool = pool
         header.structure_hash = structure._hash()
         return structure
+
+    def set_columns(self, table: str, columns: Mapping[str, Any]) -> None:
+        """Add optional columns to a record that was just made, or replace columns of it.
+
+        Args:
+            table: Name of the table, e.g. "operators".
+            columns: Column name -> values, as :func:`build_table` takes them.
+
+        Raises:
+            ValueError: When the record was read from an event file, a column is not declared, or its length differs.
+        """
+        if self._pool is None:
+            raise ValueError("columns can be set on a new record only, this one was read from an event file")
+        declared = [field for field in STRUCTURE_TABLES[table] if field.name in columns]
+        added = build_table(table, declared, columns, self._pool)
+        setattr(self, table, getattr(self, table).with_columns(added))
+        self._stored = None
 
     def encode(self) -> list[bytes]:
         """The blobs of the event: header, then compressed parts. Compressed when first asked for."""
@@ -222,6 +240,39 @@ class Structure:
 
     def shape(self, tensor: int) -> tuple[int, ...]:
         return tuple(self.tensors.values("shape", tensor).tolist())
+
+    def symbolic_shape(self, tensor: int) -> tuple[str, ...] | None:
+        """Each dimension of a tensor as an expression of the input dimensions: ``("B", "64", "(H + 1)//2")``.
+
+        None when the record has none for this tensor: it was made without ``symbolic=``, or the tensor's way through
+        the model could not be followed. The names are those of ``header.symbolic.dimensions``.
+        """
+        if "symbolic" not in self.tensors:
+            return None
+        texts = tuple(self.tensors.texts("symbolic", tensor))
+        return texts if len(texts) == len(self.tensors.values("shape", tensor)) else None
+
+    def predict_shape(self, tensor: int, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+        """The shape of a tensor for other input sizes, None when it is unknown.
+
+        Args:
+            tensor: Row of ``tensors``.
+            sizes: Name -> size, e.g. ``{"B": 2, "H": 320, "W": 320}``. See :meth:`violated_conditions`.
+
+        Raises:
+            ValueError: When a size that matters is missing.
+        """
+        symbolic = self.symbolic_shape(tensor)
+        return None if symbolic is None else tuple(predict(expression, sizes) for expression in symbolic)
+
+    def violated_conditions(self, sizes: Mapping[str, int]) -> list[str]:
+        """The conditions under which the model takes the way that was recorded and that do not hold for some sizes:
+        there the model may fail, or make other shapes than predicted.
+
+        Raises:
+            ValueError: When a size that occurs in a condition is missing.
+        """
+        return [condition for condition in self.header.symbolic.conditions if not holds(condition, sizes)]
 
     def output_shapes(self, call: int) -> list[tuple[str, tuple[int, ...]]]:
         """(element name, shape) of each tensor that a module call returned."""

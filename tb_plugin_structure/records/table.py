@@ -86,10 +86,20 @@ class Table:
         values, offsets = self[column].tolist(), self._offsets[column].tolist()
         return [values[begin:end] for begin, end in pairwise(offsets)]
 
+    def with_columns(self, added: Table) -> Table:
+        """This table with the columns of another one of as many rows and the same string pool; equal names are
+        replaced."""
+        if added.rows != self.rows:
+            raise ValueError(f"table {self.name!r} has {self.rows} rows, the columns for it have {added.rows}")
+        offsets = {name: ends for name, ends in self._offsets.items() if name not in added._values}
+        return Table(self.name, self.rows, self._values | added._values, offsets | added._offsets, self._strings)
+
     def to_proto(self, fields: Sequence[Field]) -> columns_pb2.Table:
         """The message of the columns that `fields` declare."""
         proto = columns_pb2.Table(name=self.name, rows=self.rows)
         for field in fields:
+            if field.optional and field.name not in self._values:
+                continue
             offsets = self._offsets.get(field.name)
             proto.columns.append(
                 columns_pb2.Column(
@@ -103,7 +113,7 @@ class Table:
 
     @classmethod
     def from_proto(cls, proto: columns_pb2.Table, strings: Strings, fields: Sequence[Field] | None = None) -> Table:
-        """Decode; `fields` are the columns that must be there, with the types they must have.
+        """Decode; `fields` are the columns that must be there, optional ones apart, with the types they must have.
 
         Raises ValueError when columns disagree in length or type, an offset points outside, or a string index is
         unknown.
@@ -138,7 +148,7 @@ class Table:
             if kind == "string" and len(array) and int(array.max()) >= len(strings):
                 raise ValueError(f"{where} is damaged: it names a string that is not in the pool")
             values[column.name] = array
-        missing = [name for name in declared if name not in values]
+        missing = [name for name, field in declared.items() if name not in values and not field.optional]
         if missing:
             raise ValueError(f"table {proto.name[:80]!r} lacks column {missing[0]!r}")
         return cls(proto.name, rows, values, offsets, strings)
@@ -154,7 +164,7 @@ def build_table(
 
     Args:
         name: Name of the table.
-        fields: Its declared columns, all of which must be given.
+        fields: Its declared columns, all of which must be given but for the optional ones.
         columns: Column name -> values, one a row. List columns: a sequence of sequences, or a pair
             ``(values, offsets)`` of numpy arrays. String columns: str, interned into `strings`.
         strings: The record's pool.
@@ -162,14 +172,16 @@ def build_table(
     Raises:
         ValueError: When a column is missing or its length differs from the others.
     """
-    if len(columns) != len(fields) or any(field.name not in columns for field in fields):
-        missing = [field.name for field in fields if field.name not in columns]
-        unknown = sorted(set(columns) - {field.name for field in fields})
+    missing = [field.name for field in fields if field.name not in columns and not field.optional]
+    unknown = sorted(set(columns) - {field.name for field in fields})
+    if missing or unknown:
         raise ValueError(f"table {name!r}: missing columns {missing}, undeclared columns {unknown}")
     values: dict[str, Array] = {}
     offsets: dict[str, Array] = {}
     rows: int | None = None
     for field in fields:
+        if field.name not in columns:
+            continue
         data = columns[field.name]
         if not field.is_list:
             flat: Any = data

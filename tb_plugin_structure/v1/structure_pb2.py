@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from tb_plugin_structure.v1 import columns_pb2 as tb__plugin__structure_dot_v1_dot_columns__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tb_plugin_structure/v1/structure.proto\x12\x16tb_plugin_structure.v1\x1a$tb_plugin_structure/v1/columns.proto\"\xa1\x03\n\x0fStructureHeader\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\r\x12\x1e\n\x16minimum_reader_version\x18\x02 \x01(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07variant\x18\x04 \x01(\t\x12\x16\n\x0estructure_hash\x18\x05 \x01(\t\x12\x13\n\x0bmodel_class\x18\x06 \x01(\t\x12.\n\x06totals\x18\x07 \x01(\x0b\x32\x1e.tb_plugin_structure.v1.Totals\x12\x36\n\nprovenance\x18\x08 \x01(\x0b\x32\".tb_plugin_structure.v1.Provenance\x12\x33\n\x05\x65rror\x18\t \x01(\x0b\x32$.tb_plugin_structure.v1.CaptureError\x12\x30\n\x06inputs\x18\n \x03(\x0b\x32 .tb_plugin_structure.v1.Argument\x12\r\n\x05notes\x18\x0b \x03(\t\x12+\n\x05parts\x18\x0c \x03(\x0b\x32\x1c.tb_plugin_structure.v1.Part\"\x92\x02\n\x06Totals\x12\x0f\n\x07modules\x18\x01 \x01(\x04\x12\x14\n\x0cmodule_calls\x18\x02 \x01(\x04\x12\x11\n\toperators\x18\x03 \x01(\x04\x12\x0f\n\x07kernels\x18\x04 \x01(\x04\x12\x12\n\nparameters\x18\x05 \x01(\x04\x12\x1c\n\x14trainable_parameters\x18\x06 \x01(\x04\x12\x17\n\x0fparameter_bytes\x18\x07 \x01(\x04\x12\x14\n\x0c\x62uffer_bytes\x18\x08 \x01(\x04\x12\x0c\n\x04macs\x18\t \x01(\x01\x12\x1f\n\x17kernels_without_formula\x18\n \x01(\x04\x12\x18\n\x10\x61\x63tivation_bytes\x18\x0b \x01(\x04\x12\x13\n\x0b\x64uration_ns\x18\x0c \x01(\x04\"\xfc\x01\n\nProvenance\x12\x42\n\x08versions\x18\x01 \x03(\x0b\x32\x30.tb_plugin_structure.v1.Provenance.VersionsEntry\x12\x10\n\x08training\x18\x02 \x01(\x08\x12\x11\n\tgrad_mode\x18\x03 \x01(\t\x12\x10\n\x08\x61utocast\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12\x0c\n\x04rank\x18\x06 \x01(\r\x12\x12\n\nworld_size\x18\x07 \x01(\r\x12\x10\n\x08wrappers\x18\x08 \x03(\t\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"-\n\x08\x41rgument\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"t\n\x0c\x43\x61ptureError\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x13\n\x0bmodule_path\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x0e\n\x06kernel\x18\x05 \x01(\t\x12\x10\n\x08operands\x18\x06 \x03(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tb_plugin_structure/v1/structure.proto\x12\x16tb_plugin_structure.v1\x1a$tb_plugin_structure/v1/columns.proto\"\xdf\x03\n\x0fStructureHeader\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\r\x12\x1e\n\x16minimum_reader_version\x18\x02 \x01(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07variant\x18\x04 \x01(\t\x12\x16\n\x0estructure_hash\x18\x05 \x01(\t\x12\x13\n\x0bmodel_class\x18\x06 \x01(\t\x12.\n\x06totals\x18\x07 \x01(\x0b\x32\x1e.tb_plugin_structure.v1.Totals\x12\x36\n\nprovenance\x18\x08 \x01(\x0b\x32\".tb_plugin_structure.v1.Provenance\x12\x33\n\x05\x65rror\x18\t \x01(\x0b\x32$.tb_plugin_structure.v1.CaptureError\x12\x30\n\x06inputs\x18\n \x03(\x0b\x32 .tb_plugin_structure.v1.Argument\x12\r\n\x05notes\x18\x0b \x03(\t\x12+\n\x05parts\x18\x0c \x03(\x0b\x32\x1c.tb_plugin_structure.v1.Part\x12<\n\x08symbolic\x18\r \x01(\x0b\x32*.tb_plugin_structure.v1.SymbolicDimensions\"~\n\x12SymbolicDimensions\x12=\n\ndimensions\x18\x01 \x03(\x0b\x32).tb_plugin_structure.v1.SymbolicDimension\x12\x12\n\nconditions\x18\x02 \x03(\t\x12\x15\n\rknown_tensors\x18\x03 \x01(\r\"e\n\x11SymbolicDimension\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05input\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\r\x12\x0c\n\x04size\x18\x04 \x01(\x03\x12\x12\n\nexpression\x18\x05 \x01(\t\"\xbb\x02\n\x06Totals\x12\x0f\n\x07modules\x18\x01 \x01(\x04\x12\x14\n\x0cmodule_calls\x18\x02 \x01(\x04\x12\x11\n\toperators\x18\x03 \x01(\x04\x12\x0f\n\x07kernels\x18\x04 \x01(\x04\x12\x12\n\nparameters\x18\x05 \x01(\x04\x12\x1c\n\x14trainable_parameters\x18\x06 \x01(\x04\x12\x17\n\x0fparameter_bytes\x18\x07 \x01(\x04\x12\x14\n\x0c\x62uffer_bytes\x18\x08 \x01(\x04\x12\x0c\n\x04macs\x18\t \x01(\x01\x12\x1f\n\x17kernels_without_formula\x18\n \x01(\x04\x12\x18\n\x10\x61\x63tivation_bytes\x18\x0b \x01(\x04\x12\x13\n\x0b\x64uration_ns\x18\x0c \x01(\x04\x12\x13\n\x0bsaved_bytes\x18\r \x01(\x04\x12\x12\n\npeak_bytes\x18\x0e \x01(\x04\"\xfc\x01\n\nProvenance\x12\x42\n\x08versions\x18\x01 \x03(\x0b\x32\x30.tb_plugin_structure.v1.Provenance.VersionsEntry\x12\x10\n\x08training\x18\x02 \x01(\x08\x12\x11\n\tgrad_mode\x18\x03 \x01(\t\x12\x10\n\x08\x61utocast\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12\x0c\n\x04rank\x18\x06 \x01(\r\x12\x12\n\nworld_size\x18\x07 \x01(\r\x12\x10\n\x08wrappers\x18\x08 \x03(\t\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"-\n\x08\x41rgument\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"t\n\x0c\x43\x61ptureError\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x13\n\x0bmodule_path\x18\x03 \x01(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x0e\n\x06kernel\x18\x05 \x01(\t\x12\x10\n\x08operands\x18\x06 \x03(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -25,15 +25,19 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_PROVENANCE_VERSIONSENTRY']._options = None
   _globals['_PROVENANCE_VERSIONSENTRY']._serialized_options = b'8\001'
   _globals['_STRUCTUREHEADER']._serialized_start=105
-  _globals['_STRUCTUREHEADER']._serialized_end=522
-  _globals['_TOTALS']._serialized_start=525
-  _globals['_TOTALS']._serialized_end=799
-  _globals['_PROVENANCE']._serialized_start=802
-  _globals['_PROVENANCE']._serialized_end=1054
-  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_start=1007
-  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_end=1054
-  _globals['_ARGUMENT']._serialized_start=1056
-  _globals['_ARGUMENT']._serialized_end=1101
-  _globals['_CAPTUREERROR']._serialized_start=1103
-  _globals['_CAPTUREERROR']._serialized_end=1219
+  _globals['_STRUCTUREHEADER']._serialized_end=584
+  _globals['_SYMBOLICDIMENSIONS']._serialized_start=586
+  _globals['_SYMBOLICDIMENSIONS']._serialized_end=712
+  _globals['_SYMBOLICDIMENSION']._serialized_start=714
+  _globals['_SYMBOLICDIMENSION']._serialized_end=815
+  _globals['_TOTALS']._serialized_start=818
+  _globals['_TOTALS']._serialized_end=1133
+  _globals['_PROVENANCE']._serialized_start=1136
+  _globals['_PROVENANCE']._serialized_end=1388
+  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_start=1341
+  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_end=1388
+  _globals['_ARGUMENT']._serialized_start=1390
+  _globals['_ARGUMENT']._serialized_end=1435
+  _globals['_CAPTUREERROR']._serialized_start=1437
+  _globals['_CAPTUREERROR']._serialized_end=1553
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StructureHeader(_message.Message):
-    __slots__ = ("format_version", "minimum_reader_version", "model", "variant", "structure_hash", "model_class", "totals", "provenance", "error", "inputs", "notes", "parts")
+    __slots__ = ("format_version", "minimum_reader_version", "model", "variant", "structure_hash", "model_class", "totals", "provenance", "error", "inputs", "notes", "parts", "symbolic")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     MINIMUM_READER_VERSION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class StructureHeader(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    SYMBOLIC_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     minimum_reader_version: int
     model: str
@@ -32,10 +33,35 @@ class StructureHeader(_message.Message):
     inputs: _containers.RepeatedCompositeFieldContainer[Argument]
     notes: _containers.RepeatedScalarFieldContainer[str]
     parts: _containers.RepeatedCompositeFieldContainer[_columns_pb2.Part]
-    def __init__(self, format_version: _Optional[int] = ..., minimum_reader_version: _Optional[int] = ..., model: _Optional[str] = ..., variant: _Optional[str] = ..., structure_hash: _Optional[str] = ..., model_class: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., error: _Optional[_Union[CaptureError, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[Argument, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[_columns_pb2.Part, _Mapping]]] = ...) -> None: ...
+    symbolic: SymbolicDimensions
+    def __init__(self, format_version: _Optional[int] = ..., minimum_reader_version: _Optional[int] = ..., model: _Optional[str] = ..., variant: _Optional[str] = ..., structure_hash: _Optional[str] = ..., model_class: _Optional[str] = ..., totals: _Optional[_Union[Totals, _Mapping]] = ..., provenance: _Optional[_Union[Provenance, _Mapping]] = ..., error: _Optional[_Union[CaptureError, _Mapping]] = ..., inputs: _Optional[_Iterable[_Union[Argument, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[_columns_pb2.Part, _Mapping]]] = ..., symbolic: _Optional[_Union[SymbolicDimensions, _Mapping]] = ...) -> None: ...
+
+class SymbolicDimensions(_message.Message):
+    __slots__ = ("dimensions", "conditions", "known_tensors")
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_TENSORS_FIELD_NUMBER: _ClassVar[int]
+    dimensions: _containers.RepeatedCompositeFieldContainer[SymbolicDimension]
+    conditions: _containers.RepeatedScalarFieldContainer[str]
+    known_tensors: int
+    def __init__(self, dimensions: _Optional[_Iterable[_Union[SymbolicDimension, _Mapping]]] = ..., conditions: _Optional[_Iterable[str]] = ..., known_tensors: _Optional[int] = ...) -> None: ...
+
+class SymbolicDimension(_message.Message):
+    __slots__ = ("name", "input", "dimension", "size", "expression")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    EXPRESSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    input: str
+    dimension: int
+    size: int
+    expression: str
+    def __init__(self, name: _Optional[str] = ..., input: _Optional[str] = ..., dimension: _Optional[int] = ..., size: _Optional[int] = ..., expression: _Optional[str] = ...) -> None: ...
 
 class Totals(_message.Message):
-    __slots__ = ("modules", "module_calls", "operators", "kernels", "parameters", "trainable_parameters", "parameter_bytes", "buffer_bytes", "macs", "kernels_without_formula", "activation_bytes", "duration_ns")
+    __slots__ = ("modules", "module_calls", "operators", "kernels", "parameters", "trainable_parameters", "parameter_bytes", "buffer_bytes", "macs", "kernels_without_formula", "activation_bytes", "duration_ns", "saved_bytes", "peak_bytes")
     MODULES_FIELD_NUMBER: _ClassVar[int]
     MODULE_CALLS_FIELD_NUMBER: _ClassVar[int]
     OPERATORS_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +74,8 @@ class Totals(_message.Message):
     KERNELS_WITHOUT_FORMULA_FIELD_NUMBER: _ClassVar[int]
     ACTIVATION_BYTES_FIELD_NUMBER: _ClassVar[int]
     DURATION_NS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PEAK_BYTES_FIELD_NUMBER: _ClassVar[int]
     modules: int
     module_calls: int
     operators: int
@@ -60,7 +88,9 @@ class Totals(_message.Message):
     kernels_without_formula: int
     activation_bytes: int
     duration_ns: int
-    def __init__(self, modules: _Optional[int] = ..., module_calls: _Optional[int] = ..., operators: _Optional[int] = ..., kernels: _Optional[int] = ..., parameters: _Optional[int] = ..., trainable_parameters: _Optional[int] = ..., parameter_bytes: _Optional[int] = ..., buffer_bytes: _Optional[int] = ..., macs: _Optional[float] = ..., kernels_without_formula: _Optional[int] = ..., activation_bytes: _Optional[int] = ..., duration_ns: _Optional[int] = ...) -> None: ...
+    saved_bytes: int
+    peak_bytes: int
+    def __init__(self, modules: _Optional[int] = ..., module_calls: _Optional[int] = ..., operators: _Optional[int] = ..., kernels: _Optional[int] = ..., parameters: _Optional[int] = ..., trainable_parameters: _Optional[int] = ..., parameter_bytes: _Optional[int] = ..., buffer_bytes: _Optional[int] = ..., macs: _Optional[float] = ..., kernels_without_formula: _Optional[int] = ..., activation_bytes: _Optional[int] = ..., duration_ns: _Optional[int] = ..., saved_bytes: _Optional[int] = ..., peak_bytes: _Optional[int] = ...) -> None: ...
 
 class Provenance(_message.Message):
     __slots__ = ("versions", "training", "grad_mode", "autocast", "device", "rank", "world_size", "wrappers")

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tb_plugin_structure/v1/structure.proto.
  */
 export const file_tb_plugin_structure_v1_structure: GenFile = /*@__PURE__*/
-  fileDesc("CiZ0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL3N0cnVjdHVyZS5wcm90bxIWdGJfcGx1Z2luX3N0cnVjdHVyZS52MSKhAwoPU3RydWN0dXJlSGVhZGVyEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEh4KFm1pbmltdW1fcmVhZGVyX3ZlcnNpb24YAiABKA0SDQoFbW9kZWwYAyABKAkSDwoHdmFyaWFudBgEIAEoCRIWCg5zdHJ1Y3R1cmVfaGFzaBgFIAEoCRITCgttb2RlbF9jbGFzcxgGIAEoCRIuCgZ0b3RhbHMYByABKAsyHi50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlRvdGFscxI2Cgpwcm92ZW5hbmNlGAggASgLMiIudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Qcm92ZW5hbmNlEjMKBWVycm9yGAkgASgLMiQudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5DYXB0dXJlRXJyb3ISMAoGaW5wdXRzGAogAygLMiAudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Bcmd1bWVudBINCgVub3RlcxgLIAMoCRIrCgVwYXJ0cxgMIAMoCzIcLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuUGFydCKSAgoGVG90YWxzEg8KB21vZHVsZXMYASABKAQSFAoMbW9kdWxlX2NhbGxzGAIgASgEEhEKCW9wZXJhdG9ycxgDIAEoBBIPCgdrZXJuZWxzGAQgASgEEhIKCnBhcmFtZXRlcnMYBSABKAQSHAoUdHJhaW5hYmxlX3BhcmFtZXRlcnMYBiABKAQSFwoPcGFyYW1ldGVyX2J5dGVzGAcgASgEEhQKDGJ1ZmZlcl9ieXRlcxgIIAEoBBIMCgRtYWNzGAkgASgBEh8KF2tlcm5lbHNfd2l0aG91dF9mb3JtdWxhGAogASgEEhgKEGFjdGl2YXRpb25fYnl0ZXMYCyABKAQSEwoLZHVyYXRpb25fbnMYDCABKAQi/AEKClByb3ZlbmFuY2USQgoIdmVyc2lvbnMYASADKAsyMC50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlByb3ZlbmFuY2UuVmVyc2lvbnNFbnRyeRIQCgh0cmFpbmluZxgCIAEoCBIRCglncmFkX21vZGUYAyABKAkSEAoIYXV0b2Nhc3QYBCABKAkSDgoGZGV2aWNlGAUgASgJEgwKBHJhbmsYBiABKA0SEgoKd29ybGRfc2l6ZRgHIAEoDRIQCgh3cmFwcGVycxgIIAMoCRovCg1WZXJzaW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiLQoIQXJndW1lbnQSDAoEbmFtZRgBIAEoCRITCgtkZXNjcmlwdGlvbhgCIAEoCSJ0CgxDYXB0dXJlRXJyb3ISDAoEdHlwZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEhMKC21vZHVsZV9wYXRoGAMgASgJEg4KBnNvdXJjZRgEIAEoCRIOCgZrZXJuZWwYBSABKAkSEAoIb3BlcmFuZHMYBiADKAliBnByb3RvMw", [file_tb_plugin_structure_v1_columns]);
+  fileDesc("CiZ0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL3N0cnVjdHVyZS5wcm90bxIWdGJfcGx1Z2luX3N0cnVjdHVyZS52MSLfAwoPU3RydWN0dXJlSGVhZGVyEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEh4KFm1pbmltdW1fcmVhZGVyX3ZlcnNpb24YAiABKA0SDQoFbW9kZWwYAyABKAkSDwoHdmFyaWFudBgEIAEoCRIWCg5zdHJ1Y3R1cmVfaGFzaBgFIAEoCRITCgttb2RlbF9jbGFzcxgGIAEoCRIuCgZ0b3RhbHMYByABKAsyHi50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlRvdGFscxI2Cgpwcm92ZW5hbmNlGAggASgLMiIudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Qcm92ZW5hbmNlEjMKBWVycm9yGAkgASgLMiQudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5DYXB0dXJlRXJyb3ISMAoGaW5wdXRzGAogAygLMiAudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Bcmd1bWVudBINCgVub3RlcxgLIAMoCRIrCgVwYXJ0cxgMIAMoCzIcLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuUGFydBI8CghzeW1ib2xpYxgNIAEoCzIqLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuU3ltYm9saWNEaW1lbnNpb25zIn4KElN5bWJvbGljRGltZW5zaW9ucxI9CgpkaW1lbnNpb25zGAEgAygLMikudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5TeW1ib2xpY0RpbWVuc2lvbhISCgpjb25kaXRpb25zGAIgAygJEhUKDWtub3duX3RlbnNvcnMYAyABKA0iZQoRU3ltYm9saWNEaW1lbnNpb24SDAoEbmFtZRgBIAEoCRINCgVpbnB1dBgCIAEoCRIRCglkaW1lbnNpb24YAyABKA0SDAoEc2l6ZRgEIAEoAxISCgpleHByZXNzaW9uGAUgASgJIrsCCgZUb3RhbHMSDwoHbW9kdWxlcxgBIAEoBBIUCgxtb2R1bGVfY2FsbHMYAiABKAQSEQoJb3BlcmF0b3JzGAMgASgEEg8KB2tlcm5lbHMYBCABKAQSEgoKcGFyYW1ldGVycxgFIAEoBBIcChR0cmFpbmFibGVfcGFyYW1ldGVycxgGIAEoBBIXCg9wYXJhbWV0ZXJfYnl0ZXMYByABKAQSFAoMYnVmZmVyX2J5dGVzGAggASgEEgwKBG1hY3MYCSABKAESHwoXa2VybmVsc193aXRob3V0X2Zvcm11bGEYCiABKAQSGAoQYWN0aXZhdGlvbl9ieXRlcxgLIAEoBBITCgtkdXJhdGlvbl9ucxgMIAEoBBITCgtzYXZlZF9ieXRlcxgNIAEoBBISCgpwZWFrX2J5dGVzGA4gASgEIvwBCgpQcm92ZW5hbmNlEkIKCHZlcnNpb25zGAEgAygLMjAudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Qcm92ZW5hbmNlLlZlcnNpb25zRW50cnkSEAoIdHJhaW5pbmcYAiABKAgSEQoJZ3JhZF9tb2RlGAMgASgJEhAKCGF1dG9jYXN0GAQgASgJEg4KBmRldmljZRgFIAEoCRIMCgRyYW5rGAYgASgNEhIKCndvcmxkX3NpemUYByABKA0SEAoId3JhcHBlcnMYCCADKAkaLwoNVmVyc2lvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIi0KCEFyZ3VtZW50EgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkidAoMQ2FwdHVyZUVycm9yEgwKBHR5cGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRITCgttb2R1bGVfcGF0aBgDIAEoCRIOCgZzb3VyY2UYBCABKAkSDgoGa2VybmVsGAUgASgJEhAKCG9wZXJhbmRzGAYgAygJYgZwcm90bzM", [file_tb_plugin_structure_v1_columns]);
 
 /**
  * The small first blob: all that a list page needs.
@@ -100,6 +100,13 @@ export type StructureHeader = Message<"tb_plugin_structure.v1.StructureHeader"> 
    * @generated from field: repeated tb_plugin_structure.v1.Part parts = 12;
    */
   parts: Part[];
+
+  /**
+   * Present when the record was made with symbolic dimensions; expressions are in the column tensors.symbolic.
+   *
+   * @generated from field: tb_plugin_structure.v1.SymbolicDimensions symbolic = 13;
+   */
+  symbolic?: SymbolicDimensions | undefined;
 };
 
 /**
@@ -108,6 +115,90 @@ export type StructureHeader = Message<"tb_plugin_structure.v1.StructureHeader"> 
  */
 export const StructureHeaderSchema: GenMessage<StructureHeader> = /*@__PURE__*/
   messageDesc(file_tb_plugin_structure_v1_structure, 0);
+
+/**
+ * What the expressions of symbolic dimensions speak of, and when they hold.
+ *
+ * @generated from message tb_plugin_structure.v1.SymbolicDimensions
+ */
+export type SymbolicDimensions = Message<"tb_plugin_structure.v1.SymbolicDimensions"> & {
+  /**
+   * The dimensions of the inputs, then those that depend on data.
+   *
+   * @generated from field: repeated tb_plugin_structure.v1.SymbolicDimension dimensions = 1;
+   */
+  dimensions: SymbolicDimension[];
+
+  /**
+   * Under which sizes the model takes the way that was recorded, e.g. "H % 32 == 0"; conditions that hold for all
+   * sizes of at least 2 are left out.
+   *
+   * @generated from field: repeated string conditions = 2;
+   */
+  conditions: string[];
+
+  /**
+   * How many of the record's tensors have expressions.
+   *
+   * @generated from field: uint32 known_tensors = 3;
+   */
+  knownTensors: number;
+};
+
+/**
+ * Describes the message tb_plugin_structure.v1.SymbolicDimensions.
+ * Use `create(SymbolicDimensionsSchema)` to create a new message.
+ */
+export const SymbolicDimensionsSchema: GenMessage<SymbolicDimensions> = /*@__PURE__*/
+  messageDesc(file_tb_plugin_structure_v1_structure, 1);
+
+/**
+ * One dimension of an input, or a size that depends on values.
+ *
+ * @generated from message tb_plugin_structure.v1.SymbolicDimension
+ */
+export type SymbolicDimension = Message<"tb_plugin_structure.v1.SymbolicDimension"> & {
+  /**
+   * Name in expressions, e.g. "B".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The argument and its dimension; for one that depends on data the operator that made it, with its source.
+   *
+   * @generated from field: string input = 2;
+   */
+  input: string;
+
+  /**
+   * @generated from field: uint32 dimension = 3;
+   */
+  dimension: number;
+
+  /**
+   * Size in the recorded pass; -1 when it is not known.
+   *
+   * @generated from field: int64 size = 4;
+   */
+  size: bigint;
+
+  /**
+   * What it turned out to be: its own name when it is free, a number ("224") when the model fixes it, another
+   * expression ("B") when the model makes it equal to one; empty when it depends on data.
+   *
+   * @generated from field: string expression = 5;
+   */
+  expression: string;
+};
+
+/**
+ * Describes the message tb_plugin_structure.v1.SymbolicDimension.
+ * Use `create(SymbolicDimensionSchema)` to create a new message.
+ */
+export const SymbolicDimensionSchema: GenMessage<SymbolicDimension> = /*@__PURE__*/
+  messageDesc(file_tb_plugin_structure_v1_structure, 2);
 
 /**
  * Sums over a whole model.
@@ -188,11 +279,26 @@ export type Totals = Message<"tb_plugin_structure.v1.Totals"> & {
   activationBytes: bigint;
 
   /**
-   * Wall time of the recorded pass in nanoseconds, observer included; 0 when not measured.
+   * Time of a pass in nanoseconds, median of warm passes; 0 when not measured.
    *
    * @generated from field: uint64 duration_ns = 12;
    */
   durationNs: bigint;
+
+  /**
+   * Bytes of storage that autograd keeps until the backward pass, each storage once, parameters and buffers excluded;
+   * 0 when not measured.
+   *
+   * @generated from field: uint64 saved_bytes = 13;
+   */
+  savedBytes: bigint;
+
+  /**
+   * Most bytes of new storage alive at once, parameters, buffers and inputs excluded; 0 when not measured.
+   *
+   * @generated from field: uint64 peak_bytes = 14;
+   */
+  peakBytes: bigint;
 };
 
 /**
@@ -200,7 +306,7 @@ export type Totals = Message<"tb_plugin_structure.v1.Totals"> & {
  * Use `create(TotalsSchema)` to create a new message.
  */
 export const TotalsSchema: GenMessage<Totals> = /*@__PURE__*/
-  messageDesc(file_tb_plugin_structure_v1_structure, 1);
+  messageDesc(file_tb_plugin_structure_v1_structure, 3);
 
 /**
  * Where and how the pass was recorded. Never a user name, host name or absolute path.
@@ -268,7 +374,7 @@ export type Provenance = Message<"tb_plugin_structure.v1.Provenance"> & {
  * Use `create(ProvenanceSchema)` to create a new message.
  */
 export const ProvenanceSchema: GenMessage<Provenance> = /*@__PURE__*/
-  messageDesc(file_tb_plugin_structure_v1_structure, 2);
+  messageDesc(file_tb_plugin_structure_v1_structure, 4);
 
 /**
  * One positional or keyword input.
@@ -296,7 +402,7 @@ export type Argument = Message<"tb_plugin_structure.v1.Argument"> & {
  * Use `create(ArgumentSchema)` to create a new message.
  */
 export const ArgumentSchema: GenMessage<Argument> = /*@__PURE__*/
-  messageDesc(file_tb_plugin_structure_v1_structure, 3);
+  messageDesc(file_tb_plugin_structure_v1_structure, 5);
 
 /**
  * Why a forward pass stopped.
@@ -352,5 +458,5 @@ export type CaptureError = Message<"tb_plugin_structure.v1.CaptureError"> & {
  * Use `create(CaptureErrorSchema)` to create a new message.
  */
 export const CaptureErrorSchema: GenMessage<CaptureError> = /*@__PURE__*/
-  messageDesc(file_tb_plugin_structure_v1_structure, 4);
+  messageDesc(file_tb_plugin_structure_v1_structure, 6);
 
