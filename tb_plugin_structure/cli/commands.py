@@ -201,10 +201,12 @@ def _export_page(options: argparse.Namespace) -> int:
             "export needs --output FILE.html for the Graph diff as one HTML file, "
             "or --framework NAME for the configuration of a distillation framework"
         )
-    loaded = _load_pair(options)
-    teacher, student = (Side(key, structure, files.wall_times[key]) for files, key, structure in loaded)
-    if loaded[0].files.path.resolve() != loaded[1].files.path.resolve():
-        teacher, student = distinct(teacher, student)
+    alone = options.student is None and split_address(options.teacher)[1]
+    loaded = (_load(options.teacher),) if alone else _load_pair(options)
+    sides = [Side(key, structure, files.wall_times[key]) for files, key, structure in loaded]
+    if not alone and loaded[0].files.path.resolve() != loaded[-1].files.path.resolve():
+        sides = list(distinct(*sides))
+    teacher, student = sides[0], None if alone else sides[1]
     try:
         page = report_html(teacher, student, policy=options.policy, pins=_pins(options))
     except (NotBuiltError, ValueError) as error:

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tb_plugin_structure.cli import commands
+from tb_plugin_structure.cli import commands, plan_file
 from tb_plugin_structure.cli.event_files import AddressError
 from tb_plugin_structure.cli.gates import GateError
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         code: int = options.run(options)
-    except (AddressError, GateError, commands.CommandError) as error:
+    except (AddressError, GateError, commands.CommandError, plan_file.PlanError) as error:
         print(f"tb-structure: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has seen enough
@@ -85,6 +85,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--output", "--out", metavar="FILE", help="write there; FILE.html without --framework: the Graph diff"
     )
     export.set_defaults(run=commands.export)
+
+    plan = subparsers.add_parser("plan", help="write pins and policies, as the Graph diff saves them, into a run")
+    plan.add_argument("file", help='JSON: {"teacher": …, "student": …, "policy": …, "policies": {…}, "pins": {…}}')
+    plan.add_argument("--logdir", required=True, help="the run with the two models, e.g. runs/kd")
+    plan.add_argument("--teacher", help="name of the teacher's record (as the file says, else 'teacher')")
+    plan.add_argument("--student", help="name of the student's record (as the file says, else 'student')")
+    plan.add_argument("--step", type=int, help="training step from which the plan holds (after the plans so far)")
+    plan.set_defaults(run=plan_file.write_plan)
 
     capture = subparsers.add_parser("capture", help="record a model without a training script (needs torch)")
     capture.add_argument("factory", help="MODULE:FUNCTION that returns a torch.nn.Module, e.g. my_models:resnet18")

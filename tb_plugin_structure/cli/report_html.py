@@ -1,4 +1,4 @@
-"""The Graph diff of two recorded structures as one HTML file, which opens from disk without a server.
+"""The Graph diff of two recorded structures, or of one alone, as one HTML file, which opens from disk without a server.
 
 The file is what the tab itself exports: the script ``static/report.js`` and, as JSON in front of it, the answers that
 it would ask TensorBoard for, by address, gzipped and in base64. The reader is ``dashboards/graph_diff/report_file.ts``.
@@ -10,7 +10,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -42,8 +42,10 @@ class Side:
     wall_time: float
 
 
-def report_html(teacher: Side, student: Side, *, policy: str = "copy", pins: Pins | None = None) -> str:
+def report_html(teacher: Side, student: Side | None, *, policy: str = "copy", pins: Pins | None = None) -> str:
     """The page, opened on the pairs of `policy` and `pins`. The other policies can be chosen in it.
+
+    Without a student it shows one model alone.
 
     Raises:
         NotBuiltError: When the frontend is not built.
@@ -51,8 +53,9 @@ def report_html(teacher: Side, student: Side, *, policy: str = "copy", pins: Pin
     """
     script = _script()
     pins = pins or {}
-    answers = {_answer_key("api/records"): _packed(json.dumps(_listing(teacher, student)).encode())}
-    for side in (teacher, student):
+    both = (teacher,) if student is None else (teacher, student)
+    answers = {_answer_key("api/records"): _packed(json.dumps(_listing(both)).encode())}
+    for side in both:
         header, *parts = side.structure.encode()
         address = side.key._asdict()
         answers[_answer_key("api/structure", **address, part="header")] = _packed(header)
@@ -61,18 +64,18 @@ def report_html(teacher: Side, student: Side, *, policy: str = "copy", pins: Pin
     intent = {"pins": _javascript_json(pins)} if pins else {}
     sides = {
         f"{letter}_{name}": value
-        for letter, side in (("t", teacher), ("s", student))
+        for letter, side in zip("ts", both, strict=False)
         for name, value in side.key._asdict().items()
     }
-    for each in dict.fromkeys([policy, *POLICIES]):
+    for each in () if student is None else dict.fromkeys([policy, *POLICIES]):
         alignment = align(teacher=teacher.structure, student=student.structure, policy=each, pins=dict(pins))
         key = _answer_key("api/alignment", **sides, policy=each, **intent)
         answers[key] = _packed(alignment.to_proto().SerializeToString())
-    state = {"t": _side_text(teacher.key), "s": _side_text(student.key), **intent}
+    state = {"t": _side_text(teacher.key), "s": "-" if student is None else _side_text(student.key), **intent}
     if policy != "copy":
         state["policy"] = policy
     stored_json = json.dumps({"state": _hash(state), "answers": answers}, ensure_ascii=False)
-    title = f"Graph diff of {names.split_tag(teacher.key.tag)[1]} and {names.split_tag(student.key.tag)[1]}"
+    title = f"Graph diff of {' and '.join(names.split_tag(side.key.tag)[1] for side in both)}"
     # Names of models and runs stand in the JSON: without "<" none of them can end the element.
     return "\n".join(
         [
@@ -108,12 +111,12 @@ def _script() -> str:
     return re.sub("</(?=script)", r"<\\/", script, flags=re.IGNORECASE)
 
 
-def _listing(teacher: Side, student: Side) -> dict[str, list[dict[str, Any]]]:
-    """The answer of ``api/records`` with nothing but the two records. Of one model, they are two steps."""
+def _listing(sides: Sequence[Side]) -> dict[str, list[dict[str, Any]]]:
+    """The answer of ``api/records`` with nothing but these records. Two of one model are two steps of it."""
     from tb_plugin_structure.dashboards.list_records import totals_dict  # TensorBoard is needed only here
 
     entries: dict[tuple[str, str], dict[str, Any]] = {}
-    for key, side in sorted({side.key: side for side in (teacher, student)}.items()):
+    for key, side in sorted({side.key: side for side in sides}.items()):
         header = side.structure.header
         entry = entries.setdefault(
             key[:2],

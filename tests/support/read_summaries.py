@@ -9,6 +9,9 @@ from typing import Any
 from tensorboard.backend.event_processing import event_file_loader
 from tensorboard.util import tensor_util
 
+from tb_plugin_structure.records.plan import decode_plan
+from tb_plugin_structure.v1 import plan_pb2
+
 
 def _values(folder: Path) -> Iterator[tuple[int, Any]]:
     for path in sorted(folder.rglob("*tfevents*")):
@@ -38,3 +41,8 @@ def records(folder: Path, plugin: str = "structure") -> dict[str, list[int]]:
         if value.metadata.plugin_data.plugin_name.startswith(plugin):
             found.setdefault(value.tag, []).append(step)
     return found
+
+
+def plans_in(folder: Path, tag: str) -> list[tuple[int, plan_pb2.Plan]]:
+    """(step, plan) of the plans that were written, in order."""
+    return [(step, decode_plan(list(value.tensor.string_val))) for step, value in _values(folder) if value.tag == tag]

@@ -100,6 +100,17 @@ def test_the_page_holds_both_records_and_every_policy(logdir: Path, tmp_path: Pa
 
 
 @needs_frontend
+def test_one_model_alone_is_a_report_of_it(logdir: Path, tmp_path: Path) -> None:
+    stored = Reader(export(tmp_path / "report.html", f"{logdir}:student")).stored()
+    assert stored["state"] == (
+        "#structure_graph_diff&p.structure_graph_diff.t=:structure/student@0&p.structure_graph_diff.s=-"
+    )
+    assert not [key for key in stored["answers"] if key.startswith("api/alignment")]
+    records = json.loads(answer(stored, "api/records?"))
+    assert [entry["tag"] for entry in records["structures"]] == ["structure/student"]
+
+
+@needs_frontend
 def test_the_list_of_records_is_what_a_server_would_answer(logdir: Path, tmp_path: Path) -> None:
     records = json.loads(answer(Reader(export(tmp_path / "report.html", str(logdir))).stored(), "api/records?"))
     assert [(entry["run"], entry["tag"], entry["kind"]) for entry in records["structures"]] == [

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tb_plugin_structure/v1/attention.proto.
  */
 export const file_tb_plugin_structure_v1_attention: GenFile = /*@__PURE__*/
-  fileDesc("CiZ0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL2F0dGVudGlvbi5wcm90bxIWdGJfcGx1Z2luX3N0cnVjdHVyZS52MSKRAQoJVG9rZW5BeGlzEgwKBGtpbmQYASABKAkSDgoGbGVuZ3RoGAIgASgNEg4KBnRva2VucxgDIAMoCRITCgtncmlkX2hlaWdodBgEIAEoDRISCgpncmlkX3dpZHRoGAUgASgNEhYKDnNwZWNpYWxfdG9rZW5zGAYgASgNEhUKDXRodW1ibmFpbF9wbmcYByABKAwivwMKDkF0dGVudGlvbkxheWVyEhMKC21vZHVsZV9wYXRoGAEgASgJEhQKDGNhbGxfb3JkaW5hbBgCIAEoDRIPCgdvcmRpbmFsGAMgASgNEg0KBWhlYWRzGAQgASgNEhEKCWtleV9oZWFkcxgFIAEoDRIUCgxxdWVyeV9sZW5ndGgYBiABKA0SEgoKa2V5X2xlbmd0aBgHIAEoDRIQCghyZWxhdGlvbhgIIAEoCRI1CgVyb3V0ZRgJIAEoDjImLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuQXR0ZW50aW9uUm91dGUSDgoGa2VybmVsGAogASgJEg0KBWR0eXBlGAsgASgJEgwKBG1hc2sYDCABKAkSEgoKcXVlcnlfYXhpcxgNIAEoDRIQCghrZXlfYXhpcxgOIAEoDRIWCg5maXJzdF9oZWFkX3JvdxgPIAEoDRIVCg1vdmVydmlld19yb3dzGBAgASgNEhgKEG92ZXJ2aWV3X2NvbHVtbnMYESABKA0SFwoPb3ZlcnZpZXdfb2Zmc2V0GBIgASgEEhQKDG5vdF9jYXB0dXJlZBgTIAEoCRIRCglleGFjdG5lc3MYFCABKAkilgIKF0F0dGVudGlvbk92ZXJ2aWV3SGVhZGVyEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEh4KFm1pbmltdW1fcmVhZGVyX3ZlcnNpb24YAiABKA0SDQoFbW9kZWwYAyABKAkSDwoHZXhhbXBsZRgEIAEoCRIvCgRheGVzGAUgAygLMiEudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Ub2tlbkF4aXMSNgoGbGF5ZXJzGAYgAygLMiYudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5BdHRlbnRpb25MYXllchINCgVub3RlcxgHIAMoCRIrCgVwYXJ0cxgIIAMoCzIcLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuUGFydCKpAQoVQXR0ZW50aW9uRGV0YWlsSGVhZGVyEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEh4KFm1pbmltdW1fcmVhZGVyX3ZlcnNpb24YAiABKA0SDQoFbW9kZWwYAyABKAkSDwoHZXhhbXBsZRgEIAEoCRI4CgdkZXRhaWxzGAUgAygLMicudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5BdHRlbnRpb25EZXRhaWwi0QEKD0F0dGVudGlvbkRldGFpbBITCgttb2R1bGVfcGF0aBgBIAEoCRIUCgxjYWxsX29yZGluYWwYAiABKA0SDwoHb3JkaW5hbBgDIAEoDRIUCgxxdWVyeV9sZW5ndGgYBCABKA0SEgoKa2V5X2xlbmd0aBgFIAEoDRI1CgVjb2RlYxgGIAEoDjImLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuQXR0ZW50aW9uQ29kZWMSDQoFaGVhZHMYByADKA0SEgoKZmlyc3RfYmxvYhgIIAEoDSrPAQoOQXR0ZW50aW9uUm91dGUSHwobQVRURU5USU9OX1JPVVRFX1VOU1BFQ0lGSUVEEAASIAocQVRURU5USU9OX1JPVVRFX0ZVU0VEX0tFUk5FTBABEiIKHkFUVEVOVElPTl9ST1VURV9TT0ZUTUFYX01BVE1VTBACEhwKGEFUVEVOVElPTl9ST1VURV9FWFBMSUNJVBADEh0KGUFUVEVOVElPTl9ST1VURV9JTlRFUkZBQ0UQBBIZChVBVFRFTlRJT05fUk9VVEVfUFJPQkUQBSpRCg5BdHRlbnRpb25Db2RlYxIfChtBVFRFTlRJT05fQ09ERUNfVU5TUEVDSUZJRUQQABIeChpBVFRFTlRJT05fQ09ERUNfTUFUUklYX0YxNhABYgZwcm90bzM", [file_tb_plugin_structure_v1_columns]);
+  fileDesc("CiZ0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL2F0dGVudGlvbi5wcm90bxIWdGJfcGx1Z2luX3N0cnVjdHVyZS52MSKRAQoJVG9rZW5BeGlzEgwKBGtpbmQYASABKAkSDgoGbGVuZ3RoGAIgASgNEg4KBnRva2VucxgDIAMoCRITCgtncmlkX2hlaWdodBgEIAEoDRISCgpncmlkX3dpZHRoGAUgASgNEhYKDnNwZWNpYWxfdG9rZW5zGAYgASgNEhUKDXRodW1ibmFpbF9wbmcYByABKAwivwMKDkF0dGVudGlvbkxheWVyEhMKC21vZHVsZV9wYXRoGAEgASgJEhQKDGNhbGxfb3JkaW5hbBgCIAEoDRIPCgdvcmRpbmFsGAMgASgNEg0KBWhlYWRzGAQgASgNEhEKCWtleV9oZWFkcxgFIAEoDRIUCgxxdWVyeV9sZW5ndGgYBiABKA0SEgoKa2V5X2xlbmd0aBgHIAEoDRIQCghyZWxhdGlvbhgIIAEoCRI1CgVyb3V0ZRgJIAEoDjImLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuQXR0ZW50aW9uUm91dGUSDgoGa2VybmVsGAogASgJEg0KBWR0eXBlGAsgASgJEgwKBG1hc2sYDCABKAkSEgoKcXVlcnlfYXhpcxgNIAEoDRIQCghrZXlfYXhpcxgOIAEoDRIWCg5maXJzdF9oZWFkX3JvdxgPIAEoDRIVCg1vdmVydmlld19yb3dzGBAgASgNEhgKEG92ZXJ2aWV3X2NvbHVtbnMYESABKA0SFwoPb3ZlcnZpZXdfb2Zmc2V0GBIgASgEEhQKDG5vdF9jYXB0dXJlZBgTIAEoCRIRCglleGFjdG5lc3MYFCABKAki1AIKF0F0dGVudGlvbk92ZXJ2aWV3SGVhZGVyEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEh4KFm1pbmltdW1fcmVhZGVyX3ZlcnNpb24YAiABKA0SDQoFbW9kZWwYAyABKAkSDwoHZXhhbXBsZRgEIAEoCRIvCgRheGVzGAUgAygLMiEudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Ub2tlbkF4aXMSNgoGbGF5ZXJzGAYgAygLMiYudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5BdHRlbnRpb25MYXllchINCgVub3RlcxgHIAMoCRIrCgVwYXJ0cxgIIAMoCzIcLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuUGFydBI8CglkaXN0YW5jZXMYCSADKAsyKS50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlJlY29yZGVkRGlzdGFuY2VzIk8KEVJlY29yZGVkRGlzdGFuY2VzEg0KBW1vZGVsGAEgASgJEgwKBHBhcnQYAiABKAkSDAoEcm93cxgDIAEoDRIPCgdjb2x1bW5zGAQgASgNIrUBCgxRdWVyeUtleUZvcm0SDQoFd2lkdGgYASABKA0SDQoFZHR5cGUYAiABKAkSDQoFc2NhbGUYAyABKAISDwoHc29mdGNhcBgEIAEoAhIUCgxhbGliaV9zbG9wZXMYBSADKAISFAoMYWxpYmlfb2Zmc2V0GAYgASgREhEKCWtleV9ibG9icxgHIAMoDRIRCgltYXNrX2Jsb2IYCCABKA0SFQoNY2hlY2tlZF9lcnJvchgJIAEoAiKpAQoVQXR0ZW50aW9uRGV0YWlsSGVhZGVyEhYKDmZvcm1hdF92ZXJzaW9uGAEgASgNEh4KFm1pbmltdW1fcmVhZGVyX3ZlcnNpb24YAiABKA0SDQoFbW9kZWwYAyABKAkSDwoHZXhhbXBsZRgEIAEoCRI4CgdkZXRhaWxzGAUgAygLMicudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5BdHRlbnRpb25EZXRhaWwikwIKD0F0dGVudGlvbkRldGFpbBITCgttb2R1bGVfcGF0aBgBIAEoCRIUCgxjYWxsX29yZGluYWwYAiABKA0SDwoHb3JkaW5hbBgDIAEoDRIUCgxxdWVyeV9sZW5ndGgYBCABKA0SEgoKa2V5X2xlbmd0aBgFIAEoDRI1CgVjb2RlYxgGIAEoDjImLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuQXR0ZW50aW9uQ29kZWMSDQoFaGVhZHMYByADKA0SEgoKZmlyc3RfYmxvYhgIIAEoDRIMCgRyb3dzGAkgAygNEjIKBGZvcm0YCiABKAsyJC50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlF1ZXJ5S2V5Rm9ybSrPAQoOQXR0ZW50aW9uUm91dGUSHwobQVRURU5USU9OX1JPVVRFX1VOU1BFQ0lGSUVEEAASIAocQVRURU5USU9OX1JPVVRFX0ZVU0VEX0tFUk5FTBABEiIKHkFUVEVOVElPTl9ST1VURV9TT0ZUTUFYX01BVE1VTBACEhwKGEFUVEVOVElPTl9ST1VURV9FWFBMSUNJVBADEh0KGUFUVEVOVElPTl9ST1VURV9JTlRFUkZBQ0UQBBIZChVBVFRFTlRJT05fUk9VVEVfUFJPQkUQBSqsAQoOQXR0ZW50aW9uQ29kZWMSHwobQVRURU5USU9OX0NPREVDX1VOU1BFQ0lGSUVEEAASHgoaQVRURU5USU9OX0NPREVDX01BVFJJWF9GMTYQARIdChlBVFRFTlRJT05fQ09ERUNfUVVFUllfS0VZEAISHAoYQVRURU5USU9OX0NPREVDX1RJTEVTX1U4EAMSHAoYQVRURU5USU9OX0NPREVDX1JPV1NfRjE2EARiBnByb3RvMw", [file_tb_plugin_structure_v1_columns]);
 
 /**
  * One axis of attention maps: what its positions are.
@@ -276,6 +276,13 @@ export type AttentionOverviewHeader = Message<"tb_plugin_structure.v1.AttentionO
    * @generated from field: repeated tb_plugin_structure.v1.Part parts = 8;
    */
   parts: Part[];
+
+  /**
+   * Distances to other models that were recorded in the same step.
+   *
+   * @generated from field: repeated tb_plugin_structure.v1.RecordedDistances distances = 9;
+   */
+  distances: RecordedDistances[];
 };
 
 /**
@@ -284,6 +291,118 @@ export type AttentionOverviewHeader = Message<"tb_plugin_structure.v1.AttentionO
  */
 export const AttentionOverviewHeaderSchema: GenMessage<AttentionOverviewHeader> = /*@__PURE__*/
   messageDesc(file_tb_plugin_structure_v1_attention, 2);
+
+/**
+ * Hellinger distances of all heads of another model to all heads of this one, computed when both were recorded:
+ * from the half-precision matrices where both were kept, else from float32 block masses.
+ *
+ * @generated from message tb_plugin_structure.v1.RecordedDistances
+ */
+export type RecordedDistances = Message<"tb_plugin_structure.v1.RecordedDistances"> & {
+  /**
+   * Name of the other model; its record has the same step and example.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * Name of the part that holds them: half precision, [statistics rows of the other model, of this one], row-major;
+   * NaN where two heads cannot be compared.
+   *
+   * @generated from field: string part = 2;
+   */
+  part: string;
+
+  /**
+   * @generated from field: uint32 rows = 3;
+   */
+  rows: number;
+
+  /**
+   * @generated from field: uint32 columns = 4;
+   */
+  columns: number;
+};
+
+/**
+ * Describes the message tb_plugin_structure.v1.RecordedDistances.
+ * Use `create(RecordedDistancesSchema)` to create a new message.
+ */
+export const RecordedDistancesSchema: GenMessage<RecordedDistances> = /*@__PURE__*/
+  messageDesc(file_tb_plugin_structure_v1_attention, 3);
+
+/**
+ * How ATTENTION_CODEC_QUERY_KEY becomes scores: scale * q k, soft cap, slope * distance, mask.
+ *
+ * @generated from message tb_plugin_structure.v1.QueryKeyForm
+ */
+export type QueryKeyForm = Message<"tb_plugin_structure.v1.QueryKeyForm"> & {
+  /**
+   * Values of a query or a key, and their type: "float16" or "bfloat16".
+   *
+   * @generated from field: uint32 width = 1;
+   */
+  width: number;
+
+  /**
+   * @generated from field: string dtype = 2;
+   */
+  dtype: string;
+
+  /**
+   * @generated from field: float scale = 3;
+   */
+  scale: number;
+
+  /**
+   * Scores become softcap * tanh(score / softcap); 0 for none.
+   *
+   * @generated from field: float softcap = 4;
+   */
+  softcap: number;
+
+  /**
+   * ALiBi: slope * |query + offset - key| is subtracted; one slope a stored head, or none.
+   *
+   * @generated from field: repeated float alibi_slopes = 5;
+   */
+  alibiSlopes: number[];
+
+  /**
+   * @generated from field: sint32 alibi_offset = 6;
+   */
+  alibiOffset: number;
+
+  /**
+   * For each stored head the blob of its keys; heads of a group share one.
+   *
+   * @generated from field: repeated uint32 key_blobs = 7;
+   */
+  keyBlobs: number[];
+
+  /**
+   * Blob with the keys that each row sees; 0 when all see all. gzip of int32 begin[query_length],
+   * int32 end[query_length], uint8 seen[key_length]: row i sees key j when begin[i] <= j < end[i] and seen[j].
+   *
+   * @generated from field: uint32 mask_blob = 8;
+   */
+  maskBlob: number;
+
+  /**
+   * Largest difference from float32 rows that the writer found.
+   *
+   * @generated from field: float checked_error = 9;
+   */
+  checkedError: number;
+};
+
+/**
+ * Describes the message tb_plugin_structure.v1.QueryKeyForm.
+ * Use `create(QueryKeyFormSchema)` to create a new message.
+ */
+export const QueryKeyFormSchema: GenMessage<QueryKeyForm> = /*@__PURE__*/
+  messageDesc(file_tb_plugin_structure_v1_attention, 4);
 
 /**
  * Full resolution of chosen heads of one layer at one step.
@@ -328,7 +447,7 @@ export type AttentionDetailHeader = Message<"tb_plugin_structure.v1.AttentionDet
  * Use `create(AttentionDetailHeaderSchema)` to create a new message.
  */
 export const AttentionDetailHeaderSchema: GenMessage<AttentionDetailHeader> = /*@__PURE__*/
-  messageDesc(file_tb_plugin_structure_v1_attention, 3);
+  messageDesc(file_tb_plugin_structure_v1_attention, 5);
 
 /**
  * One attention in an AttentionDetailHeader.
@@ -381,6 +500,20 @@ export type AttentionDetail = Message<"tb_plugin_structure.v1.AttentionDetail"> 
    * @generated from field: uint32 first_blob = 8;
    */
   firstBlob: number;
+
+  /**
+   * ATTENTION_CODEC_ROWS_F16: the query positions stored, ascending.
+   *
+   * @generated from field: repeated uint32 rows = 9;
+   */
+  rows: number[];
+
+  /**
+   * ATTENTION_CODEC_QUERY_KEY.
+   *
+   * @generated from field: tb_plugin_structure.v1.QueryKeyForm form = 10;
+   */
+  form?: QueryKeyForm | undefined;
 };
 
 /**
@@ -388,7 +521,7 @@ export type AttentionDetail = Message<"tb_plugin_structure.v1.AttentionDetail"> 
  * Use `create(AttentionDetailSchema)` to create a new message.
  */
 export const AttentionDetailSchema: GenMessage<AttentionDetail> = /*@__PURE__*/
-  messageDesc(file_tb_plugin_structure_v1_attention, 4);
+  messageDesc(file_tb_plugin_structure_v1_attention, 6);
 
 /**
  * How a stored attention map was obtained.
@@ -458,6 +591,32 @@ export enum AttentionCodec {
    * @generated from enum value: ATTENTION_CODEC_MATRIX_F16 = 1;
    */
   MATRIX_F16 = 1,
+
+  /**
+   * Query and key as the kernel received them, and the log-sum-exp of each row: any row is exp(score - log-sum-exp).
+   * The writer compared rows with its float32 recomputation: within 1e-3. Blob of a head: gzip of the query
+   * [query_length, width] in the form's 16-bit type, then query_length float32 log-sum-exps of the stored values
+   * (+infinity where every key is masked). A key blob: gzip of [key_length, width].
+   *
+   * @generated from enum value: ATTENTION_CODEC_QUERY_KEY = 2;
+   */
+  QUERY_KEY = 2,
+
+  /**
+   * Tiles of 256 x 256 bytes c, row-major, that stand for row_maximum * (c / 255)^2: within 0.4 % of the row's maximum.
+   * Blob of a head: the number n of pieces as uint32, their n sizes as uint32, then the pieces, each gzip: first
+   * the query_length row maxima as float32, then the tiles row by row (those at the edges are smaller).
+   *
+   * @generated from enum value: ATTENTION_CODEC_TILES_U8 = 3;
+   */
+  TILES_U8 = 3,
+
+  /**
+   * gzip of half-precision values of the rows in AttentionDetail.rows, [rows, key_length]. Within 2.5e-4 of float32.
+   *
+   * @generated from enum value: ATTENTION_CODEC_ROWS_F16 = 4;
+   */
+  ROWS_F16 = 4,
 }
 
 /**
