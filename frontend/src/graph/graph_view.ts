@@ -6,7 +6,8 @@ import type { SideName } from "./diff_tree";
 import { type EdgeHit, hitEdge } from "./edge_hit";
 import type { Look } from "./look";
 import { Minimap } from "./minimap";
-import { paint } from "./painter";
+import { paint, paintPairing } from "./painter";
+import { canPair, GRIP_REACH, GRIP_REACH_TOUCH, gripOf } from "./pair_grip";
 import { listenToPointer } from "./pointer_input";
 import type { Place, Scene } from "./scene";
 
@@ -14,8 +15,10 @@ export interface GraphEvents {
   select(place: Place | null, additive: boolean): void;
   toggle(place: Place): void;
   hover(node: number): void;
+  /** A line was drawn from one module to another, to pair the two. */
+  pair(from: Place, to: Place): void;
   /** What the pointer rests on, for a hint; null: nothing. The position is in the page. */
-  hint(what: { place: Place } | { edge: EdgeHit } | null, x: number, y: number): void;
+  hint(what: { place: Place } | { edge: EdgeHit } | { grip: true } | null, x: number, y: number): void;
 }
 
 /** A node's place before and after, and where on the screen it begins and ends. */
@@ -44,6 +47,8 @@ export class GraphView {
     anchor: Anchoring | null;
   } | null = null;
   private frame = 0;
+  /** A line that is being drawn from a module to the one that it shall be paired with. */
+  private pairing: { from: Place; to: Place | null; x: number; y: number } | null = null;
   private minimapDirty = true;
   private fitted = false;
 
@@ -77,9 +82,13 @@ export class GraphView {
       },
       hover: (x, y) => this.hover(x, y),
       leave: () => {
+        if (this.pairing) return;
         this.events.hover(-1);
         this.events.hint(null, 0, 0);
       },
+      grab: (x, y, event) => this.grab(x, y, event.pointerType === "touch"),
+      drag: (x, y) => this.drag(x, y),
+      drop: (x, y, isCancelled) => this.drop(x, y, isCancelled),
     });
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(container);
@@ -211,6 +220,7 @@ export class GraphView {
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.setTransform(scale, 0, 0, scale, -camera.x * scale, -camera.y * scale);
     paint(new CanvasPen(context), scene, look, camera.view(), camera.scale, this.previous, progress);
+    this.drawPairing(new CanvasPen(context), scene, look);
     if (this.minimapDirty && progress >= 1) {
       this.minimap.render(scene, look);
       this.minimapDirty = false;
@@ -262,7 +272,70 @@ export class GraphView {
     return x > rect.x + rect.width - 24;
   }
 
+  /** The grip under a point: of the module that is pointed at or selected. */
+  private gripAt(x: number, y: number, reach: number): Place | null {
+    const { scene, look, camera } = this;
+    if (!scene || !look?.canPair) return null;
+    for (const node of new Set([look.hovered, look.selected])) {
+      for (const side of ["teacher", "student"] as const) {
+        const grip = gripOf(scene, { node, side });
+        if (!grip) continue;
+        const [gripX, gripY] = [(grip.x - camera.x) * camera.scale, (grip.y - camera.y) * camera.scale];
+        if (Math.hypot(gripX - x, gripY - y) <= reach) return { node, side };
+      }
+    }
+    return null;
+  }
+
+  private grab(x: number, y: number, isTouch: boolean): boolean {
+    const from = this.gripAt(x, y, isTouch ? GRIP_REACH_TOUCH : GRIP_REACH);
+    if (!from) return false;
+    this.pairing = { from, to: null, x, y };
+    this.events.hint(null, 0, 0);
+    return true;
+  }
+
+  private drag(x: number, y: number): void {
+    const { pairing, scene } = this;
+    if (!pairing || !scene) return;
+    const to = this.at(x, y);
+    Object.assign(pairing, { x, y, to: to && canPair(scene, pairing.from, to) ? to : null });
+    this.canvas.style.cursor = pairing.to ? "copy" : "crosshair";
+    this.invalidate();
+  }
+
+  private drop(x: number, y: number, isCancelled: boolean): void {
+    this.drag(x, y);
+    const { pairing } = this;
+    this.pairing = null;
+    this.invalidate();
+    if (pairing?.to && !isCancelled) this.events.pair(pairing.from, pairing.to);
+  }
+
+  /** Gives up a line that is being drawn; false when there is none. */
+  cancelPairing(): boolean {
+    const had = this.pairing !== null;
+    this.pairing = null;
+    this.invalidate();
+    return had;
+  }
+
+  private drawPairing(pen: CanvasPen, scene: Scene, look: Look): void {
+    const { pairing, camera } = this;
+    const from = pairing && gripOf(scene, pairing.from);
+    if (!from) return;
+    const [x, y] = camera.toWorld(pairing.x, pairing.y);
+    const target = pairing.to && scene.rect(pairing.to.node, pairing.to.side);
+    paintPairing(pen, look, from, { x, y }, target, camera.scale);
+  }
+
   private hover(x: number, y: number): void {
+    if (this.gripAt(x, y, GRIP_REACH)) {
+      this.canvas.style.cursor = "crosshair";
+      const box = this.canvas.getBoundingClientRect();
+      this.events.hint({ grip: true }, box.left + x, box.top + y);
+      return;
+    }
     const place = this.at(x, y);
     this.events.hover(place?.node ?? -1);
     const box = this.canvas.getBoundingClientRect();

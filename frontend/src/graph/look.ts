@@ -19,6 +19,8 @@ export interface Look {
   isMatch: (node: number) => boolean;
   colour: (node: number, side: SideName) => NodeColour;
   counts: KindCounts;
+  /** Whether modules have a grip to be paired by. */
+  canPair: boolean;
   /** Draw edges as wide as what flows is large. */
   weighEdges: boolean;
 }

@@ -39,6 +39,7 @@ function drawing(scene: Scene, scale = 1): string {
     isMatch: () => false,
     colour: (node, side) => painting.colour(node, side),
     counts: new KindCounts(scene.tree),
+    canPair: false,
     weighEdges: false,
   };
   const pen = new SvgPen();
@@ -84,6 +85,7 @@ describe("the picture", () => {
       selected: -1,
       marked: -1,
       hovered: -1,
+      canPair: false,
       weighEdges: false,
     };
     paint(

@@ -7,6 +7,7 @@ import { SMALLEST_TEXT, textOf, write } from "./legible_text";
 import type { Level } from "./level";
 import type { LevelLayout } from "./level_layout";
 import type { Frame, Look } from "./look";
+import { gripOn } from "./pair_grip";
 import type { Pen } from "./pen";
 import { pillText } from "./port_name";
 import { GUTTER, HEADING, type Scene } from "./scene";
@@ -178,6 +179,10 @@ function child(
       radius: 7,
     });
   }
+  if (look.canPair && (node === look.hovered || node === look.selected) && isPairable(frame, node)) {
+    const { x: at, y: middle } = gripOn({ x, y, width, height }, side === "student", scene.isOpen(node));
+    grip(frame, at, middle);
+  }
   if (look.isMatch(node)) {
     pen.rect(x - 1, y - 1, width + 2, height + 2, {
       stroke: palette.focus,
@@ -185,6 +190,46 @@ function child(
       radius: 6,
     });
   }
+}
+
+function isPairable({ scene, side }: Frame, node: number): boolean {
+  const { tree } = scene;
+  return tree.type[node] === NodeType.CALL && (side === null || tree.hasSide(node, side));
+}
+
+function grip({ pen, look, scale }: Frame, x: number, y: number): void {
+  const radius = Math.max(4, 4.5 / scale);
+  pen.rect(x - radius, y - radius, 2 * radius, 2 * radius, {
+    fill: look.palette.page,
+    stroke: look.palette.focus,
+    lineWidth: Math.max(1.5, 1.5 / scale),
+    radius,
+  });
+}
+
+/** The line that is being drawn from a module to the one that it shall be paired with. */
+export function paintPairing(
+  pen: Pen,
+  { palette }: Look,
+  from: { x: number; y: number },
+  to: { x: number; y: number },
+  target: Rect | null,
+  scale: number,
+): void {
+  if (target) {
+    pen.rect(target.x - 3, target.y - 3, target.width + 6, target.height + 6, {
+      stroke: palette.focus,
+      lineWidth: Math.max(2.5, 2 / scale),
+      radius: 8,
+    });
+  }
+  pen.path([from.x, from.y, to.x, to.y], {
+    stroke: palette.focus,
+    lineWidth: Math.max(2, 2 / scale),
+    dash: target ? [] : [6 / scale, 4 / scale],
+  });
+  const radius = Math.max(4, 4.5 / scale);
+  pen.rect(to.x - radius, to.y - radius, 2 * radius, 2 * radius, { fill: palette.focus, radius });
 }
 
 /** Inputs and outputs of the whole model. */

@@ -7,17 +7,26 @@ export interface PointerActions {
   doubleClick(x: number, y: number): void;
   hover(x: number, y: number): void;
   leave(): void;
+  /** Whether a press takes hold of something; then the drag moves that, and not the picture. */
+  grab(x: number, y: number, event: PointerEvent): boolean;
+  drag(x: number, y: number): void;
+  /** The end of such a drag; `isCancelled` when it shall have no effect. */
+  drop(x: number, y: number, isCancelled: boolean): void;
 }
 
 /** A press that moves less than this is a click. */
 const CLICK_PIXELS = 4;
 const DOUBLE_CLICK_MS = 350;
 
-/** Mouse, trackpad and touch on the graph: drag pans, wheel and pinch zoom, two fingers on a trackpad pan. */
+/**
+ * Mouse, trackpad and touch on the graph: a drag pans, or moves what it took hold of; wheel and pinch zoom, two
+ * fingers on a trackpad pan.
+ */
 export function listenToPointer(canvas: HTMLCanvasElement, camera: Camera, actions: PointerActions): void {
   const pointers = new Map<number, { x: number; y: number }>();
   let start: { x: number; y: number } | null = null;
   let dragging = false;
+  let grabbed = false;
   let lastClick = { time: 0, x: 0, y: 0 };
   const local = (event: MouseEvent) => {
     const box = canvas.getBoundingClientRect();
@@ -30,6 +39,11 @@ export function listenToPointer(canvas: HTMLCanvasElement, camera: Camera, actio
     pointers.set(event.pointerId, local(event));
     start = local(event);
     dragging = false;
+    if (pointers.size === 1) grabbed = actions.grab(start.x, start.y, event);
+    else if (grabbed) {
+      grabbed = false;
+      actions.drop(start.x, start.y, true);
+    }
   });
   canvas.addEventListener("pointermove", (event) => {
     const now = local(event);
@@ -38,7 +52,10 @@ export function listenToPointer(canvas: HTMLCanvasElement, camera: Camera, actio
       actions.hover(now.x, now.y);
       return;
     }
-    if (pointers.size === 2) {
+    if (grabbed) {
+      dragging = true;
+      actions.drag(now.x, now.y);
+    } else if (pointers.size === 2) {
       const other = [...pointers].find(([id]) => id !== event.pointerId)![1];
       const spread = (a: { x: number; y: number }) => Math.hypot(a.x - other.x, a.y - other.y) || 1;
       camera.zoom(spread(now) / spread(before), (now.x + other.x) / 2, (now.y + other.y) / 2);
@@ -56,6 +73,11 @@ export function listenToPointer(canvas: HTMLCanvasElement, camera: Camera, actio
   const release = (event: PointerEvent) => {
     const wasDown = pointers.delete(event.pointerId);
     canvas.style.cursor = "";
+    if (wasDown && grabbed) {
+      grabbed = false;
+      const { x, y } = local(event);
+      actions.drop(x, y, event.type === "pointercancel");
+    }
     if (!wasDown || dragging || event.type === "pointercancel") return;
     const { x, y } = local(event);
     const isDouble =

@@ -15,7 +15,7 @@ import {
 import { Resource } from "./resource";
 import { storedPlan } from "./stored_plan";
 import { installStyles } from "./styles";
-import { UrlState } from "./url_state";
+import { LONGEST_VALUE, UrlState } from "./url_state";
 
 export const TABS = {
   graph_diff: { plugin: "structure_graph_diff", title: "Graph diff" },
@@ -43,6 +43,8 @@ export class Session {
   readonly student: ReadonlySignal<Side | null>;
   readonly policy: ReadonlySignal<string>;
   readonly intent: ReadonlySignal<Intent>;
+  /** The pins or policies are too long for the address, which then does not hold them. */
+  readonly isIntentLong: ReadonlySignal<boolean>;
   /** The selected place: "T:<module path>" or "S:<module path>"; "" for none. */
   readonly at: Signal<string>;
   readonly dark: ReadonlySignal<boolean>;
@@ -90,6 +92,9 @@ export class Session {
       policies: parseObject(this.policiesText.value, this.plan.value?.policies),
       pins: parseObject(this.pinsText.value, this.plan.value?.pins),
     }));
+    this.isIntentLong = computed(() =>
+      [this.policiesText, this.pinsText].some(({ value }) => value.length > LONGEST_VALUE),
+    );
     effect(() => {
       const missing = [this.teacherText.value, this.studentText.value].filter(
         (text) => text && text !== NONE && this.choices.value.length && !this.parse(text),

@@ -42,6 +42,15 @@ describe("the plan that was written for two models", () => {
     );
   });
 
+  it("may lie in the sub-run for records, where the command line puts it beside a training's own files", () => {
+    const later = { ...plans[0]!, run: "kd/structure", steps: [{ ...step(0, "last"), wall_time: 900 }] };
+    const of = (entries: PlanEntry[]) =>
+      storedPlan(entries, side("kd:structure/teacher"), side("kd:structure/student"))?.policy;
+    expect(of([later])).toBe("last");
+    expect(of([later, ...plans])).toBe("last");
+    expect(of([...plans, { ...later, run: "kd/other" }])).toBe("uniform");
+  });
+
   it("does not hold the other way round, in another run, or without a student", () => {
     expect(storedPlan(plans, side("kd:structure/student"), side("kd:structure/teacher"))).toBeNull();
     expect(storedPlan(plans, side("kd:structure/teacher"), side("other:structure/student"))).toBeNull();

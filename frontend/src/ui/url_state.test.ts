@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { HashValues } from "../host/hash";
-import { UrlState } from "./url_state";
+import { LONGEST_VALUE, UrlState } from "./url_state";
 
 class Bar {
   written: HashValues[] = [];
@@ -43,5 +43,19 @@ describe("UrlState", () => {
     expect(policy.value).toBe("uniform");
     bar.navigate({});
     expect(policy.value).toBe("copy");
+  });
+
+  it("keeps what is too long for the address to itself, also when the address changes", () => {
+    const bar = new Bar({});
+    const state = new UrlState(bar);
+    const pins = state.text("pins");
+    pins.value = "x".repeat(LONGEST_VALUE + 1);
+    vi.runAllTimers();
+    expect(bar.written.at(-1)).toEqual({});
+    bar.navigate({ at: "layer1" });
+    expect(pins.value.length).toBe(LONGEST_VALUE + 1);
+    pins.value = "short";
+    vi.runAllTimers();
+    expect(bar.written.at(-1)).toEqual({ pins: "short" });
   });
 });

@@ -11,7 +11,13 @@ export interface AddressBar {
 /** Browsers refuse more than some hundred address changes in half a minute (a slider makes them quickly). */
 const WRITE_DELAY_MS = 120;
 
-/** Signals that live in the address bar. A value equal to its default is left out of the address. */
+/** Longer values stay out of the address: browsers and servers cut addresses, and nobody reads them. */
+export const LONGEST_VALUE = 3000;
+
+/**
+ * Signals that live in the address bar. A value equal to its default is left out of the address, and so is one that
+ * is too long for it: that lives as long as the page.
+ */
 export class UrlState {
   private readonly initial: HashValues;
   private readonly entries = new Map<string, { signal: Signal<string>; fallback: string }>();
@@ -22,7 +28,10 @@ export class UrlState {
     this.initial = bar.read();
     bar.onChange((values) => {
       batch(() => {
-        for (const [key, entry] of this.entries) entry.signal.value = values[key] ?? entry.fallback;
+        for (const [key, entry] of this.entries) {
+          const isKept = values[key] === undefined && entry.signal.peek().length > LONGEST_VALUE;
+          if (!isKept) entry.signal.value = values[key] ?? entry.fallback;
+        }
       });
     });
   }
@@ -33,11 +42,17 @@ export class UrlState {
     this.entries.set(key, { signal: value, fallback });
     this.stopWriting();
     this.stopWriting = effect(() => {
-      const values = this.values();
+      const values = this.shortValues();
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.bar.write(values), WRITE_DELAY_MS);
     });
     return value;
+  }
+
+  private shortValues(): HashValues {
+    return Object.fromEntries(
+      Object.entries(this.values()).filter(([, value]) => value.length <= LONGEST_VALUE),
+    );
   }
 
   /** All values that differ from their defaults, to carry to another tab. */

@@ -16,6 +16,7 @@ import css from "./graph_diff.css?inline";
 import { Inspector } from "./Inspector";
 import { Outline, outlineKey } from "./Outline";
 import { outlineRows } from "./outline_rows";
+import { PlanDialog } from "./PlanDialog";
 import { pairOptions } from "./pins";
 import { Splitter } from "./Splitter";
 import { sentenceOf } from "./sentence";
@@ -81,12 +82,34 @@ function Panes({ state, commands }: { state: DiffState; commands: GraphCommands 
           {state.trouble.value}
         </p>
       )}
+      {state.session.isIntentLong.value && (
+        <p class="problems">
+          These pins are too long for the address. To keep them, save them or write them into the run:{" "}
+          <button
+            type="button"
+            class="link"
+            onClick={() => void import("./exports").then((it) => it.exportPlan(state))}
+          >
+            save
+          </button>
+          <button
+            type="button"
+            class="link"
+            onClick={() => {
+              state.planOpen.value = true;
+            }}
+          >
+            write into the run
+          </button>
+        </p>
+      )}
       <div class={`panes view-${view}`}>
         {hasOutline && <Outline state={state} />}
         {hasOutline && hasGraph && <Splitter label="Width of the outline" property="--outline-width" />}
         {hasGraph && <GraphPane state={state} commands={commands} />}
         <Inspector state={state} />
       </div>
+      {state.planOpen.value && <PlanDialog state={state} />}
     </div>
   );
 }
@@ -124,6 +147,12 @@ function exportsOf(state: DiffState, commands: GraphCommands): ExportItem[] {
     items.push(
       item("Pins and policies as JSON", (exports) => exports.exportPlan(state)),
       item("Load pins and policies …", (exports) => exports.loadPlan(state)),
+      {
+        label: "Write pins and policies into the run …",
+        run: () => {
+          state.planOpen.value = true;
+        },
+      },
     );
   }
   return items;
@@ -161,7 +190,9 @@ function useDiffKeys(state: DiffState, commands: GraphCommands): void {
     "Ctrl+z": () => state.undo(),
     "Ctrl+Shift+z": () => state.redo(),
     Escape: () => {
-      if (state.cone.value) state.cone.value = null;
+      if (commands.view?.cancelPairing()) return;
+      if (state.dimension.value) state.dimension.value = null;
+      else if (state.cone.value) state.cone.value = null;
       else if (state.marked.value >= 0) state.marked.value = -1;
       else if (state.kinds.value) state.kinds.value = "";
       else state.select(-1);

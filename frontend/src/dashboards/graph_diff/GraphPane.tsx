@@ -6,10 +6,13 @@ import { LayoutClient } from "../../graph/layout_client";
 import { LayoutPlan } from "../../graph/layout_plan";
 import type { Place } from "../../graph/scene";
 import { Scene } from "../../graph/scene";
+import { announce } from "../../ui/announce";
 import { palette } from "../../ui/tokens";
 import { tooltip } from "../../ui/tooltip";
+import { isReport } from "../../wire/embedded";
 import type { DiffState } from "./diff_state";
 import { edgeHint, nodeHint } from "./hints";
+import { pairOptions } from "./pins";
 
 /** Commands that the toolbar and the keys give to the graph. */
 export interface GraphCommands {
@@ -33,6 +36,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       hover: (node) => {
         state.hovered.value = node;
       },
+      pair: (from, to) => pairPlaces(state, from, to),
       hint: (what, x, y) => hint(state, what, x, y),
     });
     Object.assign(commands, { view, client });
@@ -97,6 +101,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
         isMatch: (node) => set.has(node),
         colour: (node, side) => painting.colour(node, side),
         counts: comparison.counts,
+        canPair: comparison.tree.sides.student !== null && !isReport(),
         weighEdges: state.weighEdges.value,
       });
     });
@@ -117,6 +122,16 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
   return <div ref={container} class="graph-pane" />;
 }
 
+/** Pins two modules to each other, as a line between them says; the sides at its ends decide whose path is meant. */
+function pairPlaces(state: DiffState, from: Place, to: Place): void {
+  const tree = state.comparison.value?.tree;
+  const t = from.side === "teacher" || to.side === "student" ? from : to;
+  const option = tree && pairOptions(tree, t.node, t === from ? to.node : from.node)[0];
+  if (!option) return;
+  state.changeIntent({ pins: { ...state.session.intent.value.pins, [option.student]: option.teacher } });
+  announce(`${option.teacher} is paired with ${option.student}`);
+}
+
 /** The side on which a node can be found: the teacher's unless only the student has it. */
 export function placeSide(scene: Scene | null, node: number): "teacher" | "student" {
   return scene?.tree.hasSide(node, "teacher") === false ? "student" : "teacher";
@@ -124,12 +139,13 @@ export function placeSide(scene: Scene | null, node: number): "teacher" | "stude
 
 function hint(
   state: DiffState,
-  what: { place: Place } | { edge: EdgeHit } | null,
+  what: { place: Place } | { edge: EdgeHit } | { grip: true } | null,
   x: number,
   y: number,
 ): void {
   const tree = state.comparison.value?.tree;
   if (!what || !tree) tooltip.hide();
+  else if ("grip" in what) tooltip.show("Draw a line to the part that this shall be paired with", x, y);
   else if ("edge" in what) tooltip.show(edgeHint(tree, what.edge), x, y);
   else tooltip.show(nodeHint(tree, what.place.node), x, y);
 }

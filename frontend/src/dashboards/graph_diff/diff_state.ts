@@ -72,6 +72,8 @@ export class DiffState {
   readonly measured = signal(0);
   /** What went wrong while the rest still works; "" when nothing did. */
   readonly trouble = signal("");
+  /** Whether the dialog is shown that says how to write the plan into the run. */
+  readonly planOpen = signal(false);
   readonly canUndo = signal(false);
   readonly canRedo = signal(false);
 

@@ -33,6 +33,7 @@ function lookOf(state: DiffState): Look | null {
     isMatch: (node) => state.matches.value.set.has(node),
     colour: (node, side) => painting.colour(node, side),
     counts: comparison.counts,
+    canPair: false,
     weighEdges: state.weighEdges.value,
   };
 }
@@ -77,7 +78,10 @@ export function exportMarkdown(comparison: Comparison): void {
 }
 
 export function exportPlan(state: DiffState): void {
-  download(`${fileName(state)}_plan.json`, planText(state.session.intent.value), "application/json");
+  const sides = state.comparison.value?.tree.sides;
+  if (!sides?.student) return;
+  const models = { teacher: sides.teacher.name, student: sides.student.name };
+  download(`${fileName(state)}_plan.json`, planText(models, state.session.intent.value), "application/json");
 }
 
 /** One file with the same interactive view, to be opened without a server. */

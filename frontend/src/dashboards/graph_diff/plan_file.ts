@@ -1,11 +1,49 @@
 import type { Intent } from "../../wire/comparison";
 
+/** The names of the two models in their records. */
+export interface PlannedModels {
+  teacher: string;
+  student: string;
+}
+
 /**
- * Pins and policies as a file: `{"policy": "copy", "policies": {…}, "pins": {…}}`. The three values are what
- * `align(policy=…, pins=…)` takes in Python.
+ * Pins and policies as a file: `{"teacher": …, "student": …, "policy": "copy", "policies": {…}, "pins": {…}}`. The
+ * last three values are what `align(policy=…, pins=…)` takes in Python.
  */
-export function planText(intent: Intent): string {
-  return `${JSON.stringify({ policy: intent.policy, policies: intent.policies, pins: intent.pins }, null, 2)}\n`;
+export function planText({ teacher, student }: PlannedModels, intent: Intent): string {
+  const { policy, policies, pins } = intent;
+  return `${JSON.stringify({ teacher, student, policy, policies, pins }, null, 2)}\n`;
+}
+
+/** The command that writes such a file into a run of the log directory. */
+export function planCommand(file: string, run: string): string {
+  const folder = run === "." || run === "" ? "LOGDIR" : `LOGDIR/${run}`;
+  return `tb-structure plan ${quoted(file)} --logdir ${quoted(folder)}`;
+}
+
+/** The line of a training script that does the same, for a `StructureWriter` of the run. */
+export function planCall({ teacher, student }: PlannedModels, intent: Intent): string {
+  const given = [pythonText(teacher), pythonText(student)];
+  if (intent.policy) given.push(`policy=${pythonText(intent.policy)}`);
+  if (Object.keys(intent.policies).length) given.push(`stack_policies=${pythonText(intent.policies)}`);
+  if (Object.keys(intent.pins).length) given.push(`pins=${pythonText(intent.pins)}`);
+  return `writer.add_plan(${given.join(", ")})`;
+}
+
+/** A word for a shell. */
+function quoted(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** JSON is Python but for null. */
+function pythonText(value: unknown): string {
+  if (value === null) return "None";
+  if (Array.isArray(value)) return `[${value.map(pythonText).join(", ")}]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  const items = Object.entries(value as object).map(
+    ([key, item]) => `${JSON.stringify(key)}: ${pythonText(item)}`,
+  );
+  return `{${items.join(", ")}}`;
 }
 
 /** Reads such a file; throws an error that says what is wrong with it. */
