@@ -202,14 +202,13 @@ class Assembly:
     def _modified_later(self, call: ModuleCall) -> bool:
         """Whether a returned tensor was written in place after the call."""
         values = self.values
-        if not values.writes:
-            return False
-        return any(
-            values.producers[other] >= call.end
-            for _, row in call.outputs
-            if values.storages[row] in values.writes
-            for other in values.through_storage(row)
-        )
+        for _, row in call.outputs:
+            writes = values.writes.get(values.storages[row])
+            if writes is None or values.producers[writes[-1]] < call.end:
+                continue  # no write is later than the last one
+            if any(values.producers[other] >= call.end for other in values.through_storage(row)):
+                return True
+        return False
 
     # ---- tensors
 

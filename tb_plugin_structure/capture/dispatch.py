@@ -123,6 +123,9 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
 
     def record_outputs(result: Any, kernel: int, inputs: list[Tensor], rows: Sequence[int], facts: KernelFacts) -> None:
         """The general case: several results, results that are arguments, higher-order operators."""
+        if facts.memory == FRESH and type(result) is tuple and all(isinstance(item, Tensor) for item in result):
+            kernel_outputs[kernel] = tuple([add_value(tensor, kernel, -1) for tensor in result])
+            return
         made: list[int] = []
         for _, tensor in named_tensors(result):
             row = -1
@@ -144,14 +147,17 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         written = [args[position] for position in facts.written_positions if position < len(args)]
         if kwargs:
             written += [kwargs[name] for name in facts.written_names if name in kwargs]
-        for _, tensor in named_tensors(written):
-            before = values.row(tensor)
-            row = add_value(tensor, kernel, storages[before])
-            values.previous[row] = before
-            if tensor.requires_grad:
-                requires_grad[row] = 1
-            values.wrote(row)
-            kernel_outputs[kernel] += (row,)
+        made: list[int] = []
+        for value in written:
+            for tensor in (value,) if isinstance(value, Tensor) else [found for _, found in named_tensors(value)]:
+                before = values.row(tensor)
+                row = add_value(tensor, kernel, storages[before])
+                values.previous[row] = before
+                if tensor.requires_grad:
+                    requires_grad[row] = 1
+                values.wrote(row)
+                made.append(row)
+        kernel_outputs[kernel] = tuple(made)
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         nonlocal last_frame, last_site, group

@@ -23,6 +23,7 @@ UNKNOWN_SIZE = -1
 """Stands for a dimension that has no number, e.g. the ragged one of a jagged tensor."""
 
 _STRIDED = torch.strided
+_ORDINARY = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 class TensorReference(weakref.ref):  # type: ignore[type-arg]
@@ -60,6 +61,18 @@ def unusual_meta(tensor: Tensor) -> Meta:
         return Meta((UNKNOWN_SIZE,) * tensor.dim(), (), tensor.dtype, tensor.device, layout, 0)
 
 
+class Registered(NamedTuple):
+    """A tensor that was known before anything ran.
+
+    `reference` holds the row that was made for it beforehand, None where its outline is only known when it is read.
+    """
+
+    tensor: Tensor
+    source: Source
+    reference: TensorReference | None
+    address: int
+
+
 class Values:
     """All values of a region, in the order in which they came about. Columns, one entry a row."""
 
@@ -72,8 +85,8 @@ class Values:
         self.previous: dict[int, int] = {}
         """Row made by an in-place write -> the row that the same tensor had before."""
         self.references: dict[int, TensorReference] = {}
-        self.writes: dict[int, list[tuple[int, int, int]]] = {}
-        """Storage -> writes in place: (row, first byte, one past the last byte)."""
+        self.writes: dict[int, list[int]] = {}
+        """Storage -> rows that writes in place made, in order."""
         self.linked: dict[int, list[int]] = {}
         """Row of a value that no kernel made -> rows it was made from (shared memory, autograd)."""
         self.storage_count = 0
@@ -83,15 +96,27 @@ class Values:
         """Row that a custom ``autograd.Function`` returned -> numbers of the autograd nodes before it."""
         self.custom_inputs: dict[int, list[int]] = {}
         """The same for leaves of the autograd graph, by row."""
-        self._registered: dict[int, tuple[Tensor, Source]] = {}
+        self._registered: dict[int, Registered] = {}
+        self._byte_ranges: dict[int, tuple[int, int]] = {}
         self._by_address: dict[int, TensorReference] = {}
         self._have_addresses = True
 
     # ---- what is known before anything runs
 
     def register(self, tensor: Tensor, source: Source) -> None:
-        """A parameter or buffer; it gets a row when it is first read. The first registration counts."""
-        self._registered.setdefault(id(tensor), (tensor, source))
+        """A parameter, buffer or input. The first registration counts.
+
+        An ordinary tensor gets its row now, where the work is done for all of them in a row, and not between two
+        kernels, where it takes several times as long.
+        """
+        if id(tensor) in self._registered:
+            return
+        reference, address = None, 0
+        if type(tensor) in _ORDINARY and tensor.layout is _STRIDED and self.known(tensor) < 0:
+            self._new(tensor, source)
+            reference = self.references.pop(id(tensor))
+            address = tensor.data_ptr()
+        self._registered[id(tensor)] = Registered(tensor, source, reference, address)
 
     # ---- rows
 
@@ -167,21 +192,35 @@ class Values:
     def _unknown(self, tensor: Tensor, source: Source | None = None) -> int:
         """A tensor that no observed kernel returned: a parameter, an input, a constant, or an alias of something."""
         registered = self._registered.get(id(tensor))
-        if registered is not None and registered[0] is tensor:
-            source = registered[1]
-        alias = self._alias(tensor)
-        if alias >= 0 and source is None and self._same_outline(tensor, alias):
-            # The same value under another Python object (a subclass, a Parameter, numpy and back).
-            reference = TensorReference(tensor)
-            reference.row = alias
-            self.references[id(tensor)] = reference
-            return alias
-        row = self.add(tensor, -1, self.storages[alias] if alias >= 0 else -1)
-        self.sources[row] = source or Source(CONSTANT, "", "")
-        if alias >= 0:
-            self.linked[row] = [alias]
+        if registered is not None and registered.tensor is tensor:
+            source, reference = registered.source, registered.reference
+            if reference is not None:
+                if tensor.data_ptr() == registered.address and tensor.shape == self.metas[reference.row][0]:
+                    self.references[id(tensor)] = reference
+                    return reference.row
+                # It was given other memory (``weight.data = ...``), and what it had may be handed out again.
+                if self._by_address.get(registered.address) is reference:
+                    del self._by_address[registered.address]
+        if source is None:
+            alias = self._alias(tensor)
+            if alias >= 0 and self._same_outline(tensor, alias):
+                # The same value under another Python object (a subclass, a Parameter, numpy and back).
+                reference = TensorReference(tensor)
+                reference.row = alias
+                self.references[id(tensor)] = reference
+                return alias
+        row = self._new(tensor, source or Source(CONSTANT, "", ""))
         if tensor.requires_grad:
             self.reached_by_gradient(row, tensor)
+        return row
+
+    def _new(self, tensor: Tensor, source: Source) -> int:
+        """A row of a value that no kernel made, linked to the one that lies in the same memory."""
+        alias = self._alias(tensor)
+        row = self.add(tensor, -1, self.storages[alias] if alias >= 0 else -1)
+        self.sources[row] = source
+        if alias >= 0:
+            self.linked[row] = [alias]
         return row
 
     def reached_by_gradient(self, row: int, tensor: Tensor) -> None:
@@ -240,34 +279,45 @@ class Values:
 
     # ---- memory
 
-    def byte_range(self, row: int) -> tuple[int, int]:
-        """First byte and one past the last byte of a value within its storage; the whole storage if not strided."""
-        meta = Meta(*self.metas[row])
-        if not meta.strides and len(meta.shape):
-            return 0, 1 << 62
-        try:
-            last = meta.offset
-            for size, stride in zip(meta.shape, meta.strides, strict=True):
-                if size == 0:
-                    return 0, 0
-                last += (size - 1) * stride
-            size = meta.dtype.itemsize
-            return int(meta.offset) * size, int(last + 1) * size
-        except (TypeError, ValueError, RuntimeError):
-            return 0, 1 << 62
-
     def wrote(self, row: int) -> None:
         """A kernel wrote `row`'s memory in place."""
-        low, high = self.byte_range(row)
-        self.writes.setdefault(self.storages[row], []).append((row, low, high))
+        self.writes.setdefault(self.storages[row], []).append(row)
 
     def through_storage(self, row: int) -> list[int]:
         """Later writes that overlap a value's memory: what a reader of `row` really sees."""
         writes = self.writes.get(self.storages[row])
-        if writes is None:
+        if writes is None or writes[-1] <= row:
             return []
-        low, high = self.byte_range(row)
-        return [other for other, begin, end in writes if other > row and begin < high and low < end]
+        low, high = self._byte_range(row)
+        found: list[int] = []
+        for other in writes:
+            if other > row:
+                begin, end = self._byte_range(other)
+                if begin < high and low < end:
+                    found.append(other)
+        return found
+
+    def _byte_range(self, row: int) -> tuple[int, int]:
+        """First byte and one past the last byte of a value within its storage; the whole storage if not strided."""
+        known = self._byte_ranges.get(row)
+        if known is None:
+            known = self._byte_ranges[row] = _bytes_of(Meta(*self.metas[row]))
+        return known
+
+
+def _bytes_of(meta: Meta) -> tuple[int, int]:
+    if not meta.strides and len(meta.shape):
+        return 0, 1 << 62
+    try:
+        last = meta.offset
+        for size, stride in zip(meta.shape, meta.strides, strict=True):
+            if size == 0:
+                return 0, 0
+            last += (size - 1) * stride
+        size = meta.dtype.itemsize
+        return int(meta.offset) * size, int(last + 1) * size
+    except (TypeError, ValueError, RuntimeError):
+        return 0, 1 << 62
 
 
 def address_of(tensor: Tensor) -> int:
