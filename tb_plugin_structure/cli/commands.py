@@ -16,18 +16,18 @@ from tb_plugin_structure.analysis.audit import AuditReport
 from tb_plugin_structure.analysis.audit import audit as run_audit
 from tb_plugin_structure.analysis.audit.formats import (
     ROW_HEAD,
-    STAGE_HEAD,
     markdown_table,
+    not_recorded,
     row_cells,
     rows_to_level,
-    stage_cells,
 )
+from tb_plugin_structure.analysis.audit.formats import stage_table as stage_totals
 from tb_plugin_structure.cli.annotations import github_text, sarif_text
 from tb_plugin_structure.cli.event_files import AddressError, EventFiles, Key, split_address
 from tb_plugin_structure.cli.gates import ANY_CHANGE, GateError, changes, check_gates, failures
 from tb_plugin_structure.cli.report_html import NotBuiltError, Side, distinct, report_html
 from tb_plugin_structure.cli.single_model import operator_table, record_list, stage_table
-from tb_plugin_structure.cli.tables import text_table
+from tb_plugin_structure.cli.tables import Part, TextTable, plain_text, print_parts
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
 
@@ -163,27 +163,31 @@ def audit(options: argparse.Namespace) -> int:
     check_gates(options.fail_on)
     report = _audited(options)
     writers: dict[str, Callable[[], str]] = {
-        "text": lambda: _audit_text(report, options.level),
         "md": lambda: report.to_markdown(options.level),
         "json": report.to_json,
         "csv": report.to_csv,
         "sarif": lambda: sarif_text(report),
         "github": lambda: github_text(report),
     }
-    _write(options, writers[options.format]())
+    if options.format == "text":
+        _write_parts(options, _audit_parts(report, options.level))
+    else:
+        _write(options, writers[options.format]())
     return _gate(failures(report, options.fail_on))
 
 
-def _audit_text(report: AuditReport, level: str) -> str:
-    parts = [f"{report.summary()}\n{report.memory().text()}."]
+def _audit_parts(report: AuditReport, level: str) -> list[Part]:
+    missing = not_recorded(report)
+    parts: list[Part] = [f"{report.summary()}\n{report.memory().text()}." + (f"\n{missing}" if missing else "")]
     if report.findings:
         rows = [(f.severity, f.rule, f.subject, f.message) for f in report.findings]
-        parts.append(text_table(("severity", "rule", "where", "what"), rows))
+        parts.append(TextTable(("severity", "rule", "where", "what"), rows))
         fixes = {f.rule: f.fix for f in report.findings if f.severity != "info"}
         parts += ["\n".join(f"{rule}: {fix}" for rule, fix in fixes.items())] if fixes else []
-    parts.append(text_table(STAGE_HEAD, stage_cells(report), frozenset(range(1, 10))))
-    parts.append(text_table(ROW_HEAD, map(row_cells, rows_to_level(report, level)), frozenset({7})))
-    return "\n\n".join(parts) + "\n"
+    head, stages = stage_totals(report)
+    parts.append(TextTable(head, stages, frozenset(range(1, len(head)))))
+    parts.append(TextTable(ROW_HEAD, [row_cells(row) for row in rows_to_level(report, level)], frozenset({7})))
+    return parts
 
 
 def export(options: argparse.Namespace) -> int:
@@ -259,10 +263,21 @@ def _print_table(
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows([head, *rows])
         text = out.getvalue()
-    else:
-        table = markdown_table(head, rows, right) if options.format == "md" else text_table(head, rows, right)
+    elif options.format == "md":
+        table = markdown_table(head, rows, right)
         text = f"{title}\n\n{table}\n" if title else f"{table}\n"
+    else:
+        table_part = TextTable(head, rows, right)
+        _write_parts(options, [title, table_part] if title else [table_part])
+        return
     _write(options, text)
+
+
+def _write_parts(options: argparse.Namespace, parts: Sequence[Part]) -> None:
+    if options.output:
+        _write(options, plain_text(parts))
+    else:
+        print_parts(parts)
 
 
 def _write(options: argparse.Namespace, text: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from tb_plugin_structure.analysis.audit.formats import count_text, shape_text
+from tb_plugin_structure.analysis.audit.formats import count_text, duration_text, shape_text
 from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES
 from tb_plugin_structure.cli.event_files import Key
@@ -39,7 +40,10 @@ def record_list(records: Sequence[tuple[Key, Structure]]) -> TableParts:
 def stage_table(structure: Structure) -> TableParts:
     """Module calls down to blocks."""
     side = Side(structure, "model")
-    head = ("level", "module", "class", "output", "layout", "dtype", "parameters", "MACs", "activation bytes", "flags")
+    head = (
+        "level", "module", "class", "output", "layout", "dtype", "parameters", "MACs", "activation bytes", "peak bytes",
+        "time", "flags",
+    )  # fmt: skip
     rows = []
     for call in range(structure.module_calls.rows):
         _, level = side.stages.of_call(call)
@@ -57,17 +61,22 @@ def stage_table(structure: Structure) -> TableParts:
                 f"{side.parameter_count(int(structure.module_calls['module'][call])):,}",
                 count_text(structure.call_macs(call)),
                 count_text(structure.call_activation_bytes(call)),
+                count_text(side.peak_bytes(call)),
+                duration_text(side.duration_ns(call)),
                 ", ".join(feature.flags),
             ]
         )
-    return head, rows, frozenset({6, 7, 8})
+    return _without_unknown(head, rows, right={6, 7, 8, 9, 10}, optional=("peak bytes", "time"))
 
 
 def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:
     """Operators in execution order: input shapes, output shapes, cost, source; `only_changes` keeps those whose first
     output has another shape than their first input."""
-    head = ("#", "operator", "module", "inputs", "outputs", "dtype", "MACs", "activation bytes", "source")
+    head = (
+        "#", "operator", "module", "inputs", "outputs", "dtype", "device", "MACs", "activation bytes", "time", "source",
+    )  # fmt: skip
     operators = structure.operators
+    durations = operators["duration_ns"].tolist() if "duration_ns" in operators else [math.nan] * operators.rows
     rows = []
     for row in range(operators.rows):
         inputs = [structure.shape(tensor) for tensor in operators.values("inputs", row).tolist()]
@@ -83,9 +92,24 @@ def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:
                 " ".join(map(shape_text, inputs)),
                 " ".join(map(shape_text, outputs)),
                 structure.tensors.text("dtype", produced[0]) if produced else "",
+                structure.tensors.text("device", produced[0]) if produced else "",
                 count_text(float(operators["macs"][row])),
                 count_text(float(operators["activation_bytes"][row])),
+                duration_text(durations[row]),
                 operators.text("source", row),
             ]
         )
-    return head, rows, frozenset({0, 6, 7})
+    return _without_unknown(head, rows, right={0, 7, 8, 9}, optional=("time",))
+
+
+def _without_unknown(
+    head: Sequence[str], rows: list[list[Any]], *, right: set[int], optional: Sequence[str]
+) -> TableParts:
+    """The table without those of the optional columns that the record has no value for."""
+    empty = {place for place, name in enumerate(head) if name in optional and all(row[place] == "?" for row in rows)}
+    kept = [place for place in range(len(head)) if place not in empty]
+    return (
+        [head[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        frozenset(new for new, place in enumerate(kept) if place in right),
+    )

@@ -256,6 +256,14 @@ AUDIT_ROWS: Final = (
     Field("student_sizes", "string", "a text per dimension: 'tokens 197 = 1 + 14x14'", is_list=True),
     Field("teacher_flags", "string", "'training', 'frozen', 'modified after return', 'after ReLU', ...", is_list=True),
     Field("student_flags", "string", "'training', 'frozen', 'modified after return', 'after ReLU', ...", is_list=True),
+    Field("teacher_duration_ns", "f64", "of the call, median of warm passes; NaN when not recorded"),
+    Field("student_duration_ns", "f64", "of the call, median of warm passes; NaN when not recorded"),
+    Field("teacher_peak_bytes", "f64", "most bytes of new storage alive at once in the call; NaN when not recorded"),
+    Field("student_peak_bytes", "f64", "most bytes of new storage alive at once in the call; NaN when not recorded"),
+    Field("teacher_saved_bytes", "f64", "kept by autograd for the backward pass; NaN when not recorded"),
+    Field("student_saved_bytes", "f64", "kept by autograd for the backward pass; NaN when not recorded"),
+    Field("teacher_symbols", "string", "each dimension as an expression of the input's; empty when none", is_list=True),
+    Field("student_symbols", "string", "each dimension as an expression of the input's; empty when none", is_list=True),
 )
 
 AUDIT_STAGES: Final = (
@@ -266,4 +274,10 @@ AUDIT_STAGES: Final = (
     Field("student_macs", "f64", "NaN when unknown"),
     Field("teacher_activation_bytes", "f64", "made within the stage"),
     Field("student_activation_bytes", "f64", "made within the stage"),
+    Field("teacher_duration_ns", "f64", "NaN when not recorded"),
+    Field("student_duration_ns", "f64", "NaN when not recorded"),
+    Field("teacher_peak_bytes", "f64", "largest of its calls; NaN when not recorded"),
+    Field("student_peak_bytes", "f64", "largest of its calls; NaN when not recorded"),
+    Field("teacher_saved_bytes", "f64", "kept by autograd for the backward pass; NaN when not recorded"),
+    Field("student_saved_bytes", "f64", "kept by autograd for the backward pass; NaN when not recorded"),
 )

@@ -16,19 +16,21 @@ from tb_plugin_structure.v1 import columns_pb2 as tb__plugin__structure_dot_v1_d
 from tb_plugin_structure.v1 import structure_pb2 as tb__plugin__structure_dot_v1_dot_structure__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tb_plugin_structure/v1/audit.proto\x12\x16tb_plugin_structure.v1\x1a$tb_plugin_structure/v1/columns.proto\x1a&tb_plugin_structure/v1/structure.proto\"\xee\x02\n\x05\x41udit\x12\x0f\n\x07summary\x18\x01 \x01(\t\x12\x0f\n\x07teacher\x18\x02 \x01(\t\x12\x0f\n\x07student\x18\x03 \x01(\t\x12\x36\n\x0eteacher_totals\x18\x04 \x01(\x0b\x32\x1e.tb_plugin_structure.v1.Totals\x12\x36\n\x0estudent_totals\x18\x05 \x01(\x0b\x32\x1e.tb_plugin_structure.v1.Totals\x12\x33\n\x07strings\x18\x06 \x01(\x0b\x32\".tb_plugin_structure.v1.StringPool\x12+\n\x04rows\x18\x07 \x01(\x0b\x32\x1d.tb_plugin_structure.v1.Table\x12\x31\n\x08\x66indings\x18\x08 \x03(\x0b\x32\x1f.tb_plugin_structure.v1.Finding\x12-\n\x06stages\x18\t \x01(\x0b\x32\x1d.tb_plugin_structure.v1.Table\"\xb1\x01\n\x07\x46inding\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x32\n\x08severity\x18\x02 \x01(\x0e\x32 .tb_plugin_structure.v1.Severity\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\x12\x0b\n\x03\x66ix\x18\x05 \x01(\t\x12\x0f\n\x07subject\x18\x06 \x01(\t\x12\x13\n\x0bmodule_path\x18\x07 \x01(\t\x12\x0b\n\x03row\x18\x08 \x01(\x05*y\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n\rVERDICT_MATCH\x10\x01\x12\x11\n\rVERDICT_ADAPT\x10\x02\x12\x18\n\x14VERDICT_INCOMPATIBLE\x10\x03\x12\x15\n\x11VERDICT_UNMATCHED\x10\x04*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tb_plugin_structure/v1/audit.proto\x12\x16tb_plugin_structure.v1\x1a$tb_plugin_structure/v1/columns.proto\x1a&tb_plugin_structure/v1/structure.proto\"\xaf\x03\n\x05\x41udit\x12\x0f\n\x07summary\x18\x01 \x01(\t\x12\x0f\n\x07teacher\x18\x02 \x01(\t\x12\x0f\n\x07student\x18\x03 \x01(\t\x12\x36\n\x0eteacher_totals\x18\x04 \x01(\x0b\x32\x1e.tb_plugin_structure.v1.Totals\x12\x36\n\x0estudent_totals\x18\x05 \x01(\x0b\x32\x1e.tb_plugin_structure.v1.Totals\x12\x33\n\x07strings\x18\x06 \x01(\x0b\x32\".tb_plugin_structure.v1.StringPool\x12+\n\x04rows\x18\x07 \x01(\x0b\x32\x1d.tb_plugin_structure.v1.Table\x12\x31\n\x08\x66indings\x18\x08 \x03(\x0b\x32\x1f.tb_plugin_structure.v1.Finding\x12-\n\x06stages\x18\t \x01(\x0b\x32\x1d.tb_plugin_structure.v1.Table\x12?\n\x0ftraining_memory\x18\n \x01(\x0b\x32&.tb_plugin_structure.v1.TrainingMemory\"\xd7\x01\n\x0eTrainingMemory\x12\x17\n\x0fteacher_weights\x18\x01 \x01(\x04\x12\x17\n\x0fstudent_weights\x18\x02 \x01(\x04\x12\x19\n\x11student_gradients\x18\x03 \x01(\x04\x12\x18\n\x10optimizer_states\x18\x04 \x01(\x04\x12\x1b\n\x13student_activations\x18\x05 \x01(\x04\x12\x14\n\x0cteacher_peak\x18\x06 \x01(\x04\x12\x1c\n\x14\x61\x63tivations_measured\x18\x07 \x01(\x08\x12\r\n\x05total\x18\x08 \x01(\x04\"\xb1\x01\n\x07\x46inding\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x32\n\x08severity\x18\x02 \x01(\x0e\x32 .tb_plugin_structure.v1.Severity\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\x12\x0b\n\x03\x66ix\x18\x05 \x01(\t\x12\x0f\n\x07subject\x18\x06 \x01(\t\x12\x13\n\x0bmodule_path\x18\x07 \x01(\t\x12\x0b\n\x03row\x18\x08 \x01(\x05*y\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n\rVERDICT_MATCH\x10\x01\x12\x11\n\rVERDICT_ADAPT\x10\x02\x12\x18\n\x14VERDICT_INCOMPATIBLE\x10\x03\x12\x15\n\x11VERDICT_UNMATCHED\x10\x04*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tb_plugin_structure.v1.audit_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_VERDICT']._serialized_start=689
-  _globals['_VERDICT']._serialized_end=810
-  _globals['_SEVERITY']._serialized_start=812
-  _globals['_SEVERITY']._serialized_end=909
+  _globals['_VERDICT']._serialized_start=972
+  _globals['_VERDICT']._serialized_end=1093
+  _globals['_SEVERITY']._serialized_start=1095
+  _globals['_SEVERITY']._serialized_end=1192
   _globals['_AUDIT']._serialized_start=141
-  _globals['_AUDIT']._serialized_end=507
-  _globals['_FINDING']._serialized_start=510
-  _globals['_FINDING']._serialized_end=687
+  _globals['_AUDIT']._serialized_end=572
+  _globals['_TRAININGMEMORY']._serialized_start=575
+  _globals['_TRAININGMEMORY']._serialized_end=790
+  _globals['_FINDING']._serialized_start=793
+  _globals['_FINDING']._serialized_end=970
 # @@protoc_insertion_point(module_scope)

@@ -33,7 +33,7 @@ SEVERITY_WARNING: Severity
 SEVERITY_ERROR: Severity
 
 class Audit(_message.Message):
-    __slots__ = ("summary", "teacher", "student", "teacher_totals", "student_totals", "strings", "rows", "findings", "stages")
+    __slots__ = ("summary", "teacher", "student", "teacher_totals", "student_totals", "strings", "rows", "findings", "stages", "training_memory")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     TEACHER_FIELD_NUMBER: _ClassVar[int]
     STUDENT_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class Audit(_message.Message):
     ROWS_FIELD_NUMBER: _ClassVar[int]
     FINDINGS_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_MEMORY_FIELD_NUMBER: _ClassVar[int]
     summary: str
     teacher: str
     student: str
@@ -52,7 +53,28 @@ class Audit(_message.Message):
     rows: _columns_pb2.Table
     findings: _containers.RepeatedCompositeFieldContainer[Finding]
     stages: _columns_pb2.Table
-    def __init__(self, summary: _Optional[str] = ..., teacher: _Optional[str] = ..., student: _Optional[str] = ..., teacher_totals: _Optional[_Union[_structure_pb2.Totals, _Mapping]] = ..., student_totals: _Optional[_Union[_structure_pb2.Totals, _Mapping]] = ..., strings: _Optional[_Union[_columns_pb2.StringPool, _Mapping]] = ..., rows: _Optional[_Union[_columns_pb2.Table, _Mapping]] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., stages: _Optional[_Union[_columns_pb2.Table, _Mapping]] = ...) -> None: ...
+    training_memory: TrainingMemory
+    def __init__(self, summary: _Optional[str] = ..., teacher: _Optional[str] = ..., student: _Optional[str] = ..., teacher_totals: _Optional[_Union[_structure_pb2.Totals, _Mapping]] = ..., student_totals: _Optional[_Union[_structure_pb2.Totals, _Mapping]] = ..., strings: _Optional[_Union[_columns_pb2.StringPool, _Mapping]] = ..., rows: _Optional[_Union[_columns_pb2.Table, _Mapping]] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., stages: _Optional[_Union[_columns_pb2.Table, _Mapping]] = ..., training_memory: _Optional[_Union[TrainingMemory, _Mapping]] = ...) -> None: ...
+
+class TrainingMemory(_message.Message):
+    __slots__ = ("teacher_weights", "student_weights", "student_gradients", "optimizer_states", "student_activations", "teacher_peak", "activations_measured", "total")
+    TEACHER_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    STUDENT_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    STUDENT_GRADIENTS_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZER_STATES_FIELD_NUMBER: _ClassVar[int]
+    STUDENT_ACTIVATIONS_FIELD_NUMBER: _ClassVar[int]
+    TEACHER_PEAK_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATIONS_MEASURED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    teacher_weights: int
+    student_weights: int
+    student_gradients: int
+    optimizer_states: int
+    student_activations: int
+    teacher_peak: int
+    activations_measured: bool
+    total: int
+    def __init__(self, teacher_weights: _Optional[int] = ..., student_weights: _Optional[int] = ..., student_gradients: _Optional[int] = ..., optimizer_states: _Optional[int] = ..., student_activations: _Optional[int] = ..., teacher_peak: _Optional[int] = ..., activations_measured: bool = ..., total: _Optional[int] = ...) -> None: ...
 
 class Finding(_message.Message):
     __slots__ = ("rule", "severity", "message", "explanation", "fix", "subject", "module_path", "row")

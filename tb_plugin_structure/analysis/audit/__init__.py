@@ -8,7 +8,7 @@ wrong before the first training step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tb_plugin_structure.analysis.audit.adapter import Adapter as Adapter
@@ -37,6 +37,7 @@ def audit(
     measurements: Mapping[str, Measurement] | None = None,
     bias: bool | None = None,
     norm: bool = False,
+    hooks: Iterable[Sequence[str]] = (),
     silence: Iterable[str] = (),
     severities: Mapping[str, str] | None = None,
 ) -> AuditReport:
@@ -48,6 +49,8 @@ def audit(
         measurements: Measurements of the step, by "teacher" and "student"; findings about gradients need them.
         bias: Whether Linear adapters have a bias; None: as the student's own Linear modules.
         norm: Follow each learned adapter by a normalisation, and by a ReLU where the teacher's feature has one.
+        hooks: (teacher path, student path) pairs that your loss or configuration hooks, as ``report.hooks()`` gives
+            them; a path where nothing runs becomes a finding.
         silence: Findings to leave out: "rule-id", or "rule-id:pattern" for module paths ("dead-module:decoder.*").
         severities: Rule id -> "info", "warning" or "error".
 
@@ -63,5 +66,6 @@ def audit(
         text=teacher.reads_token_ids and student.reads_token_ids,
     )
     rows = build_rows(alignment, teacher, student, options)
-    context = Context(teacher, student, rows, outside, dict(measurements or {}))
+    paths = [(str(teacher_path), str(student_path)) for teacher_path, student_path, *_ in hooks]
+    context = Context(teacher, student, rows, outside, dict(measurements or {}), paths)
     return AuditReport(alignment, teacher, student, rows, stage_costs(rows, teacher, student), find(context, settings))

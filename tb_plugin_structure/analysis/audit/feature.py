@@ -87,6 +87,7 @@ class Feature:
         after_activation: "ReLU", "GELU", ... when the tensor is the result of an activation, else "".
         flags: Short facts: "training", "frozen", "modified after return", ...
         tensor: Row of ``tensors``; -1 when the call returned no tensor.
+        symbols: Each dimension as an expression of the input's dimensions, "(H + 1)//2"; empty when not recorded.
     """
 
     path: str
@@ -101,6 +102,7 @@ class Feature:
     after_activation: str = ""
     flags: tuple[str, ...] = ()
     tensor: int = -1
+    symbols: tuple[str, ...] = ()
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

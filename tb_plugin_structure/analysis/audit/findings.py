@@ -55,17 +55,25 @@ class Finding:
 @dataclass
 class Context:
     """What a rule may look at. `outside` is the record of what ran between the models of a recorded step (the loss),
-    `measurements` those of the step, by "teacher" and "student"; both may be absent."""
+    `measurements` those of the step, by "teacher" and "student"; both may be absent. `hooks` are the (teacher path,
+    student path) pairs that the user means to hook."""
 
     teacher: Side
     student: Side
     rows: Sequence[Row]
     outside: Structure | None = None
     measurements: Mapping[str, Measurement] = field(default_factory=dict)
+    hooks: Sequence[tuple[str, str]] = ()
 
     @property
     def sides(self) -> tuple[Side, Side]:
         return (self.teacher, self.student)
+
+    @property
+    def hooked(self) -> Iterator[tuple[Side, str]]:
+        """(side, path) of every hook, each once; the model itself, whose path is empty, always runs."""
+        pairs = [(side, path) for teacher, student in self.hooks for side, path in ((0, teacher), (1, student)) if path]
+        yield from ((self.sides[side], path) for side, path in dict.fromkeys(pairs))
 
 
 Check = Callable[[Context], Iterable[Finding]]

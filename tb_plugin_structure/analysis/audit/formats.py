@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tb_plugin_structure.analysis.audit.stages import LEVEL_NAMES
-from tb_plugin_structure.records.schema import AUDIT_ROWS
+from tb_plugin_structure.records.schema import AUDIT_ROWS, AUDIT_STAGES
 from tb_plugin_structure.v1 import alignment_pb2, audit_pb2
 
 if TYPE_CHECKING:
@@ -98,28 +98,64 @@ def _path(feature: Any) -> str:
     return path + (f" [{feature.element}]" if feature.element else "")
 
 
-STAGE_HEAD = ("stage", "params T", "params S", "S/T", "MACs T", "MACs S", "S/T", "activation bytes T", "S", "S/T")
+_STAGE_QUANTITIES = (
+    ("params", "parameters"),
+    ("MACs", "macs"),
+    ("activation bytes", "activation_bytes"),
+    ("bytes for backward", "saved_bytes"),
+    ("time", "duration_ns"),
+)
 
 
-def stage_cells(report: AuditReport) -> list[list[str]]:
-    return [
-        [
-            stage.stage,
-            *_three(stage.teacher_parameters, stage.student_parameters),
-            *_three(stage.teacher_macs, stage.student_macs),
-            *_three(stage.teacher_activation_bytes, stage.student_activation_bytes),
-        ]
-        for stage in report.stages
+def stage_table(report: AuditReport) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the totals of stages; bytes kept for the backward pass and times only where they were
+    recorded."""
+    shown = [
+        (label, name)
+        for label, name in _STAGE_QUANTITIES
+        if name not in ("saved_bytes", "duration_ns") or any(not math.isnan(value) for value in _values(report, name))
     ]
+    head = ["stage", *(text for label, _ in shown for text in (f"{label} T", f"{label} S", "S/T"))]
+    rows = []
+    for stage in report.stages:
+        cells = [stage.stage]
+        for _, name in shown:
+            teacher, student = getattr(stage.teacher, name), getattr(stage.student, name)
+            text = duration_text if name == "duration_ns" else count_text
+            cells += [text(teacher), text(student), ratio_text(student, teacher)]
+        rows.append(cells)
+    return head, rows
 
 
-def _three(teacher: float, student: float) -> tuple[str, str, str]:
-    return count_text(teacher), count_text(student), ratio_text(student, teacher)
+def _values(report: AuditReport, quantity: str) -> list[float]:
+    return [getattr(side, quantity) for stage in report.stages for side in (stage.teacher, stage.student)]
+
+
+def not_recorded(report: AuditReport) -> str:
+    """A sentence about what the records do not hold; "" when nothing is missing."""
+    totals = [side.structure.header.totals for side in (report.teacher, report.student)]
+    missing = [
+        text
+        for text, name in (("times", "duration_ns"), ("what autograd keeps", "saved_bytes"), ("peaks", "peak_bytes"))
+        if not all(getattr(each, name) for each in totals)
+    ]
+    return f"Not recorded: {', '.join(missing)}." if missing else ""
+
+
+def duration_text(nanoseconds: float) -> str:
+    """1,234,567 ns as "1.23 ms"; "?" for unknown."""
+    if math.isnan(nanoseconds):
+        return "?"
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= factor:
+            return f"{nanoseconds / factor:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
 
 
 def markdown_text(report: AuditReport, level: str) -> str:
     teacher, student = report.teacher.structure, report.student.structure
     parts = [f"# Shape audit: {teacher.name} → {student.name}", report.summary(), report.memory().text() + "."]
+    parts += [missing] if (missing := not_recorded(report)) else []
     if report.findings:
         parts += [
             "## Findings",
@@ -131,9 +167,10 @@ def markdown_text(report: AuditReport, level: str) -> str:
                 ],
             ),
         ]
+    head, stages = stage_table(report)
     parts += [
         "## Stages",
-        markdown_table(STAGE_HEAD, stage_cells(report), right=frozenset(range(1, 10))),
+        markdown_table(head, stages, right=frozenset(range(1, len(head)))),
         "## Pairs",
         markdown_table(ROW_HEAD, map(row_cells, rows_to_level(report, level)), right=frozenset({7})),
     ]
@@ -180,10 +217,11 @@ def json_value(report: AuditReport) -> dict[str, Any]:
         "summary": report.summary(),
         "teacher": report.teacher.structure.name,
         "student": report.student.structure.name,
-        "training_memory": report.memory()._asdict(),
+        "training_memory": {**report.memory()._asdict(), "total": report.memory().total},
         "findings": [asdict(finding) for finding in report.findings],
         "stages": [
-            {name: _readable(name, value) for name, value in stage._asdict().items()} for stage in report.stages
+            {field.name: _readable(field.name, value) for field, value in zip(AUDIT_STAGES, cells, strict=True)}
+            for cells in report.stage_rows()
         ],
         "rows": [
             {name: _readable(name, value) for name, value in zip(names, values, strict=True)}

@@ -11,29 +11,39 @@ ADAMW_STATE_BYTES = 8
 
 
 class TrainingMemory(NamedTuple):
-    """Bytes. Activations are all values that the recorded pass made, at its batch size and sequence length: an upper
-    bound on what the backward pass keeps. The teacher runs without gradient and keeps none."""
+    """Bytes. The student's activations are what autograd kept for the backward pass where the record measured it; else
+    all that the recorded pass made, an upper bound. The teacher runs without gradient: it holds its peak for a moment,
+    counted where the record measured it. Both at the recorded batch size and sequence length."""
 
     teacher_weights: int
     student_weights: int
     student_gradients: int
     optimizer_states: int
     student_activations: int
+    teacher_peak: int = 0
+    activations_measured: bool = False
 
     @property
     def total(self) -> int:
-        return sum(self)
+        """The sum in bytes."""
+        return sum(self[:6])
 
-    def text(self) -> str:
-        """One line for people."""
-        parts = (
+    def parts(self) -> list[tuple[str, int]]:
+        """(name, bytes) of each part that is known."""
+        activations = "student activations" if self.activations_measured else "student activations (at most)"
+        named = [
             ("teacher weights", self.teacher_weights),
             ("student weights", self.student_weights),
             ("gradients", self.student_gradients),
             ("AdamW states", self.optimizer_states),
-            ("student activations at the recorded batch (at most)", self.student_activations),
-        )
-        return f"Training memory {bytes_text(self.total)}: " + ", ".join(f"{name} {bytes_text(n)}" for name, n in parts)
+            (activations, self.student_activations),
+        ]
+        return [*named, ("teacher's pass", self.teacher_peak)] if self.teacher_peak else named
+
+    def text(self) -> str:
+        """One line for people."""
+        parts = ", ".join(f"{name} {bytes_text(count)}" for name, count in self.parts())
+        return f"Training memory at the recorded batch {bytes_text(self.total)}: {parts}"
 
 
 def training_memory(teacher: structure_pb2.Totals, student: structure_pb2.Totals) -> TrainingMemory:
@@ -44,7 +54,9 @@ def training_memory(teacher: structure_pb2.Totals, student: structure_pb2.Totals
         student.parameter_bytes + student.buffer_bytes,
         round(share * student.parameter_bytes),
         ADAMW_STATE_BYTES * student.trainable_parameters,
-        student.activation_bytes,
+        student.saved_bytes or student.activation_bytes,
+        teacher.peak_bytes,
+        bool(student.saved_bytes),
     )
 
 

@@ -36,6 +36,8 @@ class Names:
         self.kernel_names = [base_name(name) for name in structure.kernels.column_texts("name")]
         self.inputs = structure.kernels.column_lists("inputs")
         self.outputs = structure.kernels.column_lists("outputs")
+        self.sequence_first_calls: list[int] = []
+        """Calls of modules that say ``batch_first=False``, in order."""
         self._done = False
 
     def of(self, tensor: int) -> Label:
@@ -59,6 +61,19 @@ class Names:
             return set()
         inputs = self.structure.module_calls.values("inputs", 0).tolist()
         return {self.shapes[tensor][0] for tensor in inputs if self.shapes[tensor]}
+
+    def traced(self, tensor: int) -> Label | None:
+        """What the kernel that made a tensor says of it, whatever the modules that read it say; None when it says
+        nothing."""
+        self.of(tensor)
+        kernel = int(self.structure.tensors["producer"][tensor])
+        if kernel < 0 or self.outputs[kernel][:1] != [tensor]:
+            return None
+        try:
+            label = RULES.get(self.kernel_names[kernel], carry)(self, kernel, self.inputs[kernel], self.outputs[kernel])
+        except (LookupError, ValueError, ZeroDivisionError):
+            return None
+        return label if label is not None and [d.size for d in label] == self.shapes[tensor] else None
 
     # ---- the walks
 
@@ -122,6 +137,7 @@ class Names:
         calls = structure.module_calls
         for module in self._sequence_first_modules():
             for call in structure.calls_of_module.get(module, ()):
+                self.sequence_first_calls.append(call)
                 for tensor in [*calls.values("inputs", call).tolist(), *calls.values("outputs", call).tolist()]:
                     if len(self.shapes[tensor]) == 3 and self._is_sequence(tensor, structure.module_classes[module]):
                         self.labels.setdefault(tensor, named(SEQUENCE_FIRST, self.shapes[tensor]))

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tb_plugin_structure.analysis.audit.compare import ADAPT, INCOMPATIBLE, MATCH, UNMATCHED
+from tb_plugin_structure.analysis.audit.costs import Cost
 from tb_plugin_structure.analysis.audit.feature import CLASSES, HEIGHT, LENGTH, VOCABULARY
 from tb_plugin_structure.analysis.audit.findings import Finding
 from tb_plugin_structure.analysis.audit.formats import csv_text, json_text, markdown_text
@@ -134,6 +135,10 @@ class AuditReport:
         """The rows as columns, as declared in ``records.schema.AUDIT_ROWS``."""
         return columns_from_rows(AUDIT_ROWS, (_cells(row) for row in self.rows))
 
+    def stage_rows(self) -> list[list[Any]]:
+        """The totals of stages, one list a stage, as declared in ``records.schema.AUDIT_STAGES``."""
+        return [[stage.stage, *_both_costs(stage.teacher, stage.student)] for stage in self.stages]
+
     def to_proto(self) -> audit_pb2.Audit:
         """The message of the route ``api/audit``."""
         pool = StringPool()
@@ -144,7 +149,7 @@ class AuditReport:
             teacher_totals=self.teacher.structure.header.totals,
             student_totals=self.student.structure.header.totals,
             rows=encode_table("rows", AUDIT_ROWS, self.columns(), pool),
-            stages=encode_table("stages", AUDIT_STAGES, columns_from_rows(AUDIT_STAGES, self.stages), pool),
+            stages=encode_table("stages", AUDIT_STAGES, columns_from_rows(AUDIT_STAGES, self.stage_rows()), pool),
         )
         for finding in self.findings:
             audit.findings.add(
@@ -157,6 +162,8 @@ class AuditReport:
                 module_path=finding.module_path,
                 row=finding.row,
             )
+        memory = self.memory()
+        audit.training_memory.CopyFrom(audit_pb2.TrainingMemory(total=memory.total, **memory._asdict()))
         audit.strings.CopyFrom(pool.to_proto())
         return audit
 
@@ -310,15 +317,17 @@ def _cells(row: Row) -> list[Any]:
         adapter.code(),
         float(adapter.parameters),
         row.cause,
-        row.teacher_parameters,
-        row.student_parameters,
-        row.teacher_macs,
-        row.student_macs,
-        row.teacher_activation_bytes,
-        row.student_activation_bytes,
+        *_both_costs(row.teacher_cost, row.student_cost)[:6],
         row.matched,
         *both(call_text, ""),
         *both(lambda f: f.layout, ""),
         *both(lambda f: [dimension.text() for dimension in f.dimensions], ()),
         *both(_flags, ()),
+        *_both_costs(row.teacher_cost, row.student_cost)[6:],
+        *both(lambda f: f.symbols, ()),
     ]
+
+
+def _both_costs(teacher: Cost, student: Cost) -> list[float]:
+    """Teacher's and student's values in turn, in the order of the columns."""
+    return [value for pair in zip(teacher, student, strict=True) for value in pair]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tb_plugin_structure.analysis.audit.causes import Causes
 from tb_plugin_structure.analysis.audit.compare import UNMATCHED, Comparison, Options, compare
+from tb_plugin_structure.analysis.audit.costs import Cost, call_cost, total_cost
 from tb_plugin_structure.analysis.audit.feature import Feature
 from tb_plugin_structure.analysis.audit.side import Side, common_elements
 
@@ -72,12 +71,24 @@ class Row:
     comparison: Comparison
     cause: str
     matched: str
-    teacher_parameters: float
-    student_parameters: float
-    teacher_macs: float
-    student_macs: float
-    teacher_activation_bytes: float
-    student_activation_bytes: float
+    teacher_cost: Cost
+    student_cost: Cost
+
+    @property
+    def teacher_parameters(self) -> float:
+        return self.teacher_cost.parameters
+
+    @property
+    def student_parameters(self) -> float:
+        return self.student_cost.parameters
+
+    @property
+    def teacher_macs(self) -> float:
+        return self.teacher_cost.macs
+
+    @property
+    def student_macs(self) -> float:
+        return self.student_cost.macs
 
     @property
     def verdict(self) -> int:
@@ -93,15 +104,11 @@ class Row:
 
 
 class StageCost(NamedTuple):
-    """Totals of a stage; NaN where unknown."""
+    """Totals of a stage on both sides."""
 
     stage: str
-    teacher_parameters: float
-    student_parameters: float
-    teacher_macs: float
-    student_macs: float
-    teacher_activation_bytes: float
-    student_activation_bytes: float
+    teacher: Cost
+    student: Cost
 
 
 def build_rows(alignment: Any, teacher: Side, student: Side, options: Options) -> list[Row]:
@@ -172,7 +179,6 @@ def _row(
         s = student.feature(pair.student) if pair.student >= 0 else None
         comparison = Comparison(UNMATCHED, reason=f"only in the {'teacher' if s is None else 'student'}")
     shown = causes.explain(t, s, comparison.classes) if t is not None and s is not None else ""
-    costs = [_costs(side, call) for side, call in ((teacher, pair.teacher), (student, pair.student))]
     policy = policies[pair.stack] if 0 <= pair.stack < len(policies) else ""
     return Row(
         pair,
@@ -183,7 +189,8 @@ def _row(
         comparison,
         "; ".join(text for text in (comparison.reason, shown) if text),
         "; ".join(_reasons(policy, pair.evidence)),
-        *(value for both in zip(*costs, strict=True) for value in both),
+        call_cost(teacher, pair.teacher),
+        call_cost(student, pair.student),
     )
 
 
@@ -191,18 +198,6 @@ def _reasons(policy: str, evidence: Sequence[str]) -> list[str]:
     """Why two calls were paired; the policy of their stack first, unless the evidence names it already."""
     named = not policy or any(policy in text for text in evidence)
     return list(evidence) if named else [f"policy {policy}", *evidence]
-
-
-def _costs(side: Side, call: int) -> tuple[float, float, float]:
-    """Parameters, MACs and activation bytes of a call; NaN when there is no call."""
-    if call < 0:
-        return (float("nan"),) * 3
-    module = int(side.structure.module_calls["module"][call])
-    return (
-        float(side.parameter_count(module)),
-        side.call_macs(call),
-        side.call_activation_bytes(call),
-    )
 
 
 def stage_costs(rows: Sequence[Row], teacher: Side, student: Side) -> list[StageCost]:
@@ -217,37 +212,6 @@ def stage_costs(rows: Sequence[Row], teacher: Side, student: Side) -> list[Stage
         if row.pair.student >= 0:
             of_student.append(row.pair.student)
     return [
-        StageCost(
-            stage,
-            *(
-                value
-                for both in zip(_total(teacher, set(of_teacher)), _total(student, set(of_student)), strict=True)
-                for value in both
-            ),
-        )
+        StageCost(stage, total_cost(teacher, set(of_teacher)), total_cost(student, set(of_student)))
         for stage, (of_teacher, of_student) in calls.items()
     ]
-
-
-def _total(side: Side, calls: set[int]) -> tuple[float, float, float]:
-    if not calls:
-        return (float("nan"),) * 3
-    structure = side.structure
-    outermost = list(_outermost(sorted(calls), side.call_ends))
-    parameters: set[int] = set()
-    for call in outermost:
-        parameters.update(side.own_parameters(int(structure.module_calls["module"][call])))
-    macs = np.array([side.call_macs(call) for call in outermost])
-    return (
-        float(sum(int(structure.parameter_elements[row]) for row in parameters)),
-        float(np.nansum(macs)) if not np.isnan(macs).all() else float("nan"),
-        float(sum(side.call_activation_bytes(call) for call in outermost)),
-    )
-
-
-def _outermost(calls: Sequence[int], ends: Sequence[int]) -> Iterator[int]:
-    end = -1
-    for call in calls:
-        if call >= end:
-            yield call
-            end = ends[call]

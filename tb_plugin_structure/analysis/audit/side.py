@@ -15,7 +15,7 @@ from tb_plugin_structure.analysis.audit.findings import Finding
 from tb_plugin_structure.analysis.audit.naming import Names
 from tb_plugin_structure.analysis.audit.stages import Stages
 from tb_plugin_structure.records.structure import Structure
-from tb_plugin_structure.records.table import Array
+from tb_plugin_structure.records.table import Array, Table
 
 ACTIVATIONS = {
     "relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "hardswish": "Hardswish", "leaky_relu": "LeakyReLU",
@@ -50,6 +50,9 @@ class Side:
         self._flags_of_module: dict[int, tuple[str, ...]] = {}
         self._macs = _Sums(structure.operators["macs"])
         self._activation_bytes = _Sums(structure.operators["activation_bytes"])
+        self._saved_bytes = _Sums(_optional(structure.operators, "saved_bytes"))
+        self._durations: list[float] = calls["duration_ns"].tolist()
+        self._peaks: list[float] = _optional(calls, "peak_bytes").tolist()
         self._spans = list(zip(calls["operator_begin"].tolist(), calls["operator_end"].tolist(), strict=True))
 
     def elements(self, call: int) -> list[str]:
@@ -81,6 +84,7 @@ class Side:
             device=self._devices[tensor],
             after_activation=self._activation(tensor),
             tensor=tensor,
+            symbols=structure.symbolic_shape(tensor) or (),
         )
 
     def _activation(self, tensor: int) -> str:
@@ -132,6 +136,22 @@ class Side:
     def call_activation_bytes(self, call: int) -> float:
         """As ``Structure.call_activation_bytes``."""
         return self._activation_bytes.between(*self._spans[call])
+
+    def module_of(self, call: int) -> int:
+        """Row of the module that a call calls."""
+        return self._modules[call]
+
+    def call_saved_bytes(self, call: int) -> float:
+        """What autograd keeps of a call for the backward pass; NaN when the record did not measure it."""
+        return self._saved_bytes.between(*self._spans[call]) if self._saved_bytes.any_known else float("nan")
+
+    def duration_ns(self, call: int) -> float:
+        """Median time of a call; NaN when the record did not measure it."""
+        return self._durations[call]
+
+    def peak_bytes(self, call: int) -> float:
+        """Most bytes of new storage alive at once within a call; NaN when the record did not measure it."""
+        return self._peaks[call]
 
     @cached_property
     def call_ends(self) -> list[int]:
@@ -189,6 +209,11 @@ class Side:
         return float(getattr(self.structure.header.totals, name))
 
 
+def _optional(table: Table, column: str) -> Array:
+    """A column of numbers; all NaN when the record has none."""
+    return table[column] if column in table else np.full(table.rows, np.nan)
+
+
 class _Sums:
     """Sums over ranges of a column; NaN where no value of a range is known, 0 for an empty range."""
 
@@ -196,6 +221,7 @@ class _Sums:
         unknown = np.isnan(values)
         self._sums = np.concatenate(([0.0], np.cumsum(np.where(unknown, 0.0, values)))).tolist()
         self._known = np.concatenate(([0], np.cumsum(~unknown))).tolist()
+        self.any_known = self._known[-1] > 0
 
     def between(self, begin: int, end: int) -> float:
         if begin < end and self._known[end] == self._known[begin]:

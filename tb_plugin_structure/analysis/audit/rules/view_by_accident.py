@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.feature import Dimension
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.naming import base_name
-from tb_plugin_structure.analysis.audit.views import view
 
-_VIEWS = ("view", "_unsafe_view", "reshape", "_reshape_alias")
+VIEWS = ("view", "_unsafe_view", "reshape", "_reshape_alias")
 _FEATURES = (dim.CHANNELS, dim.HIDDEN, dim.HEADS, dim.HEAD_DIM)
 
 
@@ -27,7 +25,7 @@ def view_by_accident(context: Context) -> Iterator[Finding]:
     for side in context.sides:
         seen: set[str] = set()
         for kernel, name in enumerate(side.names.kernel_names):
-            if name not in _VIEWS or not side.names.inputs[kernel]:
+            if name not in VIEWS or not side.names.inputs[kernel]:
                 continue
             source, outputs = side.names.inputs[kernel][0], side.names.outputs[kernel]
             target = side.names.shapes[outputs[0]] if outputs else []
@@ -67,35 +65,3 @@ def _merge_space(label: Sequence[Dimension]) -> list[Dimension]:
         else:
             out.append(dimension)
     return out
-
-
-@rule(
-    "feature-reshaped-in-loss",
-    severity="error",
-    explanation=(
-        "A feature is reshaped to a width that is not its own, which works only because the number of elements "
-        "happens to be divisible: the loss compares unrelated values."
-    ),
-    fix="Project the student's feature with an adapter (report.adapters()) instead of reshaping.",
-)
-def feature_reshaped_in_loss(context: Context) -> Iterator[Finding]:
-    outside = context.outside
-    if outside is None:
-        return
-    for kernel, name in enumerate(outside.kernels.column_texts("name")):
-        inputs, outputs = outside.kernels.values("inputs", kernel), outside.kernels.values("outputs", kernel)
-        if base_name(name) not in _VIEWS or not len(inputs):
-            continue
-        source = int(inputs[0])
-        if outside.tensors["origin"][source] != 5 or not len(outputs):
-            continue
-        shape, target = outside.shape(source), outside.shape(int(outputs[0]))
-        label = [Dimension(dim.UNKNOWN, size) for size in shape]
-        if len(shape) > 2 and view(label, target) is None:
-            operator = int(outside.kernels["operator"][kernel])
-            where = outside.operators.text("source", operator)
-            yield Finding(
-                f"{outside.tensors.text('name', source)} {list(shape)} is viewed as {list(target)}"
-                + (f" ({where})" if where else ""),
-                subject="outside",
-            )

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tb_plugin_structure/v1/audit.proto.
  */
 export const file_tb_plugin_structure_v1_audit: GenFile = /*@__PURE__*/
-  fileDesc("CiJ0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL2F1ZGl0LnByb3RvEhZ0Yl9wbHVnaW5fc3RydWN0dXJlLnYxIu4CCgVBdWRpdBIPCgdzdW1tYXJ5GAEgASgJEg8KB3RlYWNoZXIYAiABKAkSDwoHc3R1ZGVudBgDIAEoCRI2Cg50ZWFjaGVyX3RvdGFscxgEIAEoCzIeLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuVG90YWxzEjYKDnN0dWRlbnRfdG90YWxzGAUgASgLMh4udGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Ub3RhbHMSMwoHc3RyaW5ncxgGIAEoCzIiLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuU3RyaW5nUG9vbBIrCgRyb3dzGAcgASgLMh0udGJfcGx1Z2luX3N0cnVjdHVyZS52MS5UYWJsZRIxCghmaW5kaW5ncxgIIAMoCzIfLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuRmluZGluZxItCgZzdGFnZXMYCSABKAsyHS50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlRhYmxlIrEBCgdGaW5kaW5nEgwKBHJ1bGUYASABKAkSMgoIc2V2ZXJpdHkYAiABKA4yIC50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlNldmVyaXR5Eg8KB21lc3NhZ2UYAyABKAkSEwoLZXhwbGFuYXRpb24YBCABKAkSCwoDZml4GAUgASgJEg8KB3N1YmplY3QYBiABKAkSEwoLbW9kdWxlX3BhdGgYByABKAkSCwoDcm93GAggASgFKnkKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfTUFUQ0gQARIRCg1WRVJESUNUX0FEQVBUEAISGAoUVkVSRElDVF9JTkNPTVBBVElCTEUQAxIVChFWRVJESUNUX1VOTUFUQ0hFRBAEKmEKCFNldmVyaXR5EhgKFFNFVkVSSVRZX1VOU1BFQ0lGSUVEEAASEQoNU0VWRVJJVFlfSU5GTxABEhQKEFNFVkVSSVRZX1dBUk5JTkcQAhISCg5TRVZFUklUWV9FUlJPUhADYgZwcm90bzM", [file_tb_plugin_structure_v1_columns, file_tb_plugin_structure_v1_structure]);
+  fileDesc("CiJ0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL2F1ZGl0LnByb3RvEhZ0Yl9wbHVnaW5fc3RydWN0dXJlLnYxIq8DCgVBdWRpdBIPCgdzdW1tYXJ5GAEgASgJEg8KB3RlYWNoZXIYAiABKAkSDwoHc3R1ZGVudBgDIAEoCRI2Cg50ZWFjaGVyX3RvdGFscxgEIAEoCzIeLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuVG90YWxzEjYKDnN0dWRlbnRfdG90YWxzGAUgASgLMh4udGJfcGx1Z2luX3N0cnVjdHVyZS52MS5Ub3RhbHMSMwoHc3RyaW5ncxgGIAEoCzIiLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuU3RyaW5nUG9vbBIrCgRyb3dzGAcgASgLMh0udGJfcGx1Z2luX3N0cnVjdHVyZS52MS5UYWJsZRIxCghmaW5kaW5ncxgIIAMoCzIfLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuRmluZGluZxItCgZzdGFnZXMYCSABKAsyHS50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlRhYmxlEj8KD3RyYWluaW5nX21lbW9yeRgKIAEoCzImLnRiX3BsdWdpbl9zdHJ1Y3R1cmUudjEuVHJhaW5pbmdNZW1vcnki1wEKDlRyYWluaW5nTWVtb3J5EhcKD3RlYWNoZXJfd2VpZ2h0cxgBIAEoBBIXCg9zdHVkZW50X3dlaWdodHMYAiABKAQSGQoRc3R1ZGVudF9ncmFkaWVudHMYAyABKAQSGAoQb3B0aW1pemVyX3N0YXRlcxgEIAEoBBIbChNzdHVkZW50X2FjdGl2YXRpb25zGAUgASgEEhQKDHRlYWNoZXJfcGVhaxgGIAEoBBIcChRhY3RpdmF0aW9uc19tZWFzdXJlZBgHIAEoCBINCgV0b3RhbBgIIAEoBCKxAQoHRmluZGluZxIMCgRydWxlGAEgASgJEjIKCHNldmVyaXR5GAIgASgOMiAudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5TZXZlcml0eRIPCgdtZXNzYWdlGAMgASgJEhMKC2V4cGxhbmF0aW9uGAQgASgJEgsKA2ZpeBgFIAEoCRIPCgdzdWJqZWN0GAYgASgJEhMKC21vZHVsZV9wYXRoGAcgASgJEgsKA3JvdxgIIAEoBSp5CgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIRCg1WRVJESUNUX01BVENIEAESEQoNVkVSRElDVF9BREFQVBACEhgKFFZFUkRJQ1RfSU5DT01QQVRJQkxFEAMSFQoRVkVSRElDVF9VTk1BVENIRUQQBCphCghTZXZlcml0eRIYChRTRVZFUklUWV9VTlNQRUNJRklFRBAAEhEKDVNFVkVSSVRZX0lORk8QARIUChBTRVZFUklUWV9XQVJOSU5HEAISEgoOU0VWRVJJVFlfRVJST1IQA2IGcHJvdG8z", [file_tb_plugin_structure_v1_columns, file_tb_plugin_structure_v1_structure]);
 
 /**
  * @generated from message tb_plugin_structure.v1.Audit
@@ -79,6 +79,8 @@ export type Audit = Message<"tb_plugin_structure.v1.Audit"> & {
    *   teacher_layout, student_layout   string: "NCHW", "BLC", ...
    *   teacher_sizes, student_sizes     list of strings: a text per dimension ("tokens 197 = 1 + 14x14")
    *   teacher_flags, student_flags     list of strings: "training", "frozen", "modified after return", ...
+   *   teacher_duration_ns, teacher_peak_bytes, teacher_saved_bytes and the student's   f64: NaN when not recorded
+   *   teacher_symbols, student_symbols   list of strings: an expression per dimension; empty when not recorded
    *
    * @generated from field: tb_plugin_structure.v1.Table rows = 7;
    */
@@ -90,11 +92,17 @@ export type Audit = Message<"tb_plugin_structure.v1.Audit"> & {
   findings: Finding[];
 
   /**
-   * Totals of each stage. Columns: stage (string) and teacher_/student_ parameters, macs, activation_bytes (f64).
+   * Totals of each stage. Columns: stage (string) and teacher_/student_ parameters, macs, activation_bytes,
+   * duration_ns, peak_bytes, saved_bytes (f64).
    *
    * @generated from field: tb_plugin_structure.v1.Table stages = 9;
    */
   stages?: Table | undefined;
+
+  /**
+   * @generated from field: tb_plugin_structure.v1.TrainingMemory training_memory = 10;
+   */
+  trainingMemory?: TrainingMemory | undefined;
 };
 
 /**
@@ -103,6 +111,66 @@ export type Audit = Message<"tb_plugin_structure.v1.Audit"> & {
  */
 export const AuditSchema: GenMessage<Audit> = /*@__PURE__*/
   messageDesc(file_tb_plugin_structure_v1_audit, 0);
+
+/**
+ * Bytes that training the student beside the teacher takes, at the recorded batch size, with AdamW.
+ *
+ * @generated from message tb_plugin_structure.v1.TrainingMemory
+ */
+export type TrainingMemory = Message<"tb_plugin_structure.v1.TrainingMemory"> & {
+  /**
+   * @generated from field: uint64 teacher_weights = 1;
+   */
+  teacherWeights: bigint;
+
+  /**
+   * @generated from field: uint64 student_weights = 2;
+   */
+  studentWeights: bigint;
+
+  /**
+   * @generated from field: uint64 student_gradients = 3;
+   */
+  studentGradients: bigint;
+
+  /**
+   * @generated from field: uint64 optimizer_states = 4;
+   */
+  optimizerStates: bigint;
+
+  /**
+   * @generated from field: uint64 student_activations = 5;
+   */
+  studentActivations: bigint;
+
+  /**
+   * What the teacher's pass without gradient holds at once; 0 when not recorded.
+   *
+   * @generated from field: uint64 teacher_peak = 6;
+   */
+  teacherPeak: bigint;
+
+  /**
+   * Whether student_activations is what autograd kept; else all that the pass made, an upper bound.
+   *
+   * @generated from field: bool activations_measured = 7;
+   */
+  activationsMeasured: boolean;
+
+  /**
+   * Sum of the above.
+   *
+   * @generated from field: uint64 total = 8;
+   */
+  total: bigint;
+};
+
+/**
+ * Describes the message tb_plugin_structure.v1.TrainingMemory.
+ * Use `create(TrainingMemorySchema)` to create a new message.
+ */
+export const TrainingMemorySchema: GenMessage<TrainingMemory> = /*@__PURE__*/
+  messageDesc(file_tb_plugin_structure_v1_audit, 1);
 
 /**
  * Something worth knowing before the first training step.
@@ -168,7 +236,7 @@ export type Finding = Message<"tb_plugin_structure.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
-  messageDesc(file_tb_plugin_structure_v1_audit, 1);
+  messageDesc(file_tb_plugin_structure_v1_audit, 2);
 
 /**
  * @generated from enum tb_plugin_structure.v1.Verdict

@@ -1,4 +1,4 @@
-"""Values change their floating type on the way."""
+"""Values become double precision on the way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tb_plugin_structure.analysis.audit.compare import UNMATCHED
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.side import Side
 
@@ -38,23 +37,3 @@ def _first_promotion(side: Side) -> int:
         if becomes_double and any(dtypes[inputs] == "float32"):
             return kernel
     return -1
-
-
-@rule(
-    "pair-dtype",
-    severity="info",
-    explanation="A loss between two floating types is computed in one of them; adapters are made in float32.",
-    fix="Cast both features to float32 in the loss.",
-)
-def pair_dtype(context: Context) -> Iterator[Finding]:
-    for index, row in enumerate(context.rows):
-        if row.verdict == UNMATCHED or "dtype" not in row.comparison.classes:
-            continue
-        if row.teacher is not None and row.student is not None:
-            yield Finding(
-                f"{row.teacher_path or 'the teacher'} gives {row.teacher.dtype}, {row.student_path or 'the student'} "
-                f"{row.student.dtype}",
-                module_path=row.student_path,
-                row=index,
-            )
-            return  # once: the rows say the rest

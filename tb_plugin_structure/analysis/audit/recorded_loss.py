@@ -1,4 +1,4 @@
-"""What goes wrong between the models: in the loss of a recorded step."""
+"""What ran between the models in a recorded step, with the models that each value comes from."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from math import prod
 
 import numpy as np
 
-from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.findings import Context
 from tb_plugin_structure.analysis.audit.naming import base_name
 from tb_plugin_structure.records.structure import Structure
 
-_EXTERNAL = 5
+EXTERNAL = 5
+"""Value of ``tensors.origin`` for what another model of the step made."""
 _ELEMENTWISE = frozenset(
     {
         "add", "sub", "rsub", "mul", "div", "pow", "maximum", "minimum", "mse_loss", "smooth_l1_loss", "huber_loss",
@@ -21,7 +22,7 @@ _ELEMENTWISE = frozenset(
 )  # fmt: skip
 
 
-class _Loss:
+class RecordedLoss:
     """The outside record with, for each value, the models it comes from."""
 
     def __init__(self, outside: Structure, teacher: str, student: str) -> None:
@@ -29,7 +30,7 @@ class _Loss:
         names = outside.kernels.column_texts("name")
         self.kernels = [base_name(name) for name in names]
         self.origin: dict[int, frozenset[str]] = {}
-        for tensor in np.flatnonzero(outside.tensors["origin"] == _EXTERNAL).tolist():
+        for tensor in np.flatnonzero(outside.tensors["origin"] == EXTERNAL).tolist():
             model = outside.tensors.text("name", tensor).partition("/")[0]
             role = {teacher: "teacher", student: "student"}.get(model)
             if role is not None:
@@ -68,69 +69,8 @@ class _Loss:
                     yield kernel, operands[0], operands[1], result
 
 
-def _loss(context: Context) -> _Loss | None:
+def recorded_loss(context: Context) -> RecordedLoss | None:
+    """What ran between the models of the step; None when no step was recorded."""
     if context.outside is None:
         return None
-    return _Loss(context.outside, context.teacher.structure.name, context.student.structure.name)
-
-
-@rule(
-    "silent-broadcast",
-    severity="error",
-    explanation=(
-        "Both operands grow to meet each other, so every example is compared with every other one; the loss runs and "
-        "means nothing."
-    ),
-    fix="Give both the same shape: squeeze(-1) or unsqueeze(-1) one of them.",
-)
-def silent_broadcast(context: Context) -> Iterator[Finding]:
-    loss = _loss(context)
-    if loss is None:
-        return
-    for kernel, first, second, result in loss.broadcasts():
-        shapes = [loss.outside.shape(tensor) for tensor in (first, second)]
-        if all(prod(shape) < prod(result) for shape in shapes):
-            yield Finding(
-                f"{loss.where(kernel)}: {list(shapes[0])} and {list(shapes[1])} broadcast to {list(result)}",
-                subject="outside",
-            )
-
-
-@rule(
-    "loss-shape-mismatch",
-    severity="error",
-    explanation="A value of the student is compared with one of the teacher that has another shape.",
-    fix="Adapt the student's feature (report.adapters()), or check which element or dimension was meant.",
-)
-def loss_shape_mismatch(context: Context) -> Iterator[Finding]:
-    loss = _loss(context)
-    if loss is None:
-        return
-    for kernel, first, second, _ in loss.broadcasts():
-        roles = [loss.origin.get(tensor, frozenset()) for tensor in (first, second)]
-        if {"teacher"} in roles and any("student" in side and "teacher" not in side for side in roles):
-            shapes = [loss.outside.shape(tensor) for tensor in (first, second)]
-            yield Finding(
-                f"{loss.where(kernel)} compares {list(shapes[0])} ({'/'.join(sorted(roles[0]))}) with "
-                f"{list(shapes[1])} ({'/'.join(sorted(roles[1]))})",
-                subject="outside",
-            )
-
-
-@rule(
-    "teacher-output-with-grad",
-    severity="warning",
-    explanation="The loss used a teacher's output that carries a gradient: the backward pass runs through the teacher.",
-    fix="Run the teacher under torch.no_grad(), or detach() its outputs.",
-)
-def teacher_output_with_grad(context: Context) -> Iterator[Finding]:
-    loss = _loss(context)
-    if loss is None:
-        return
-    outside = loss.outside
-    used = set(outside.kernels["inputs"].tolist())
-    for tensor, roles in loss.origin.items():
-        is_external = outside.tensors["origin"][tensor] == _EXTERNAL
-        if is_external and tensor in used and roles == {"teacher"} and outside.tensors["requires_grad"][tensor]:
-            path = outside.tensors.text("name", tensor).partition("/")[2]
-            yield context.teacher.found(f"the loss uses {path or 'the output'} of the teacher with its gradient", path)
+    return RecordedLoss(context.outside, context.teacher.structure.name, context.student.structure.name)
