@@ -41,6 +41,7 @@ class _Dashboard(base_plugin.TBPlugin):  # type: ignore[misc]
             "/api/audit": route(serve_analysis.audit_handler(store), _COMPUTATION),
             "/api/attention/overview": route(serve_parts.handler(store, names.ATTENTION_OVERVIEW_PLUGIN)),
             "/api/attention/detail": route(serve_attention.detail_handler(store)),
+            "/api/attention/window": route(serve_attention.window_handler(store)),
             "/api/attention/stored": route(serve_attention.stored_handler(store)),
             "/api/attention/comparison": route(serve_attention.comparison_handler(store)),
             "/static/*": route(static_files.handler(static_files.read_static())),

@@ -1,4 +1,4 @@
-"""``api/attention/detail``, ``api/attention/stored`` and ``api/attention/comparison``."""
+"""``api/attention/detail``, ``window``, ``stored`` and ``comparison``."""
 
 from __future__ import annotations
 
@@ -10,77 +10,166 @@ from werkzeug import wrappers
 from tb_plugin_structure.dashboards.http import DAY, Query, comparing, respond_bytes, respond_json
 from tb_plugin_structure.dashboards.serve_analysis import Request, alignment_of, intent_of
 from tb_plugin_structure.dashboards.serve_parts import address_of
-from tb_plugin_structure.dashboards.store import Address, RecordStore
+from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredRecord
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header
+from tb_plugin_structure.records.attention_details import FORMS, StoredHead, guarantee_of, open_head
 from tb_plugin_structure.records.blobs import check_compressed
+from tb_plugin_structure.v1 import attention_pb2
+
+_MOST_VALUES_AT_ONCE = 1 << 20
+_MOST_COST = 1 << 28
+"""About a second of one processor."""
+_MOST_CELLS = 1 << 20
+
+
+class _Details:
+    """What is stored in full resolution beside an overview."""
+
+    def __init__(self, store: RecordStore, query: Query) -> None:
+        self._store, self._query, self.address = store, query, address_of(query)
+        self.overview, _ = store.attention(query.context, query.experiment, self.address)
+
+    def chosen(self) -> tuple[attention_pb2.AttentionLayer, int]:
+        """The layer and head that the query names."""
+        header = self.overview.header
+        position, head = self._query.integer("layer"), self._query.integer("head")
+        if not 0 <= position < len(header.layers):
+            raise errors.InvalidArgumentError(
+                f"'layer' is {position}, the record has layers 0 to {len(header.layers) - 1}"
+            )
+        layer = header.layers[position]
+        if not 0 <= head < layer.heads:
+            raise errors.InvalidArgumentError(f"'head' is {head}, the layer has heads 0 to {layer.heads - 1}")
+        return layer, head
+
+    def record(self, module_path: str) -> StoredRecord | None:
+        """The record of a module's heads at the overview's step."""
+        tag = names.attention_detail_tag(self.overview.header.model, module_path)
+        address = Address(self.address.run, tag, self.address.step)
+        try:
+            return self._store.find(self._query.context, self._query.experiment, names.ATTENTION_DETAIL_PLUGIN, address)
+        except errors.NotFoundError:
+            return None
+
+    def entries(self, record: StoredRecord, layer: attention_pb2.AttentionLayer) -> list[attention_pb2.AttentionDetail]:
+        """The entries of a record that hold heads of a layer."""
+        header = decode_detail_header([self._store.header(self._query.experiment, record)])
+        if header.example != self.overview.header.example:
+            return []
+        return [detail for detail in header.details if _identity(detail) == _identity(layer)]
+
+    def head(self) -> tuple[attention_pb2.AttentionDetail, int, StoredRecord]:
+        """Entry, number and record of the head that the query names; 404 when it was not stored."""
+        layer, head = self.chosen()
+        record = self.record(layer.module_path)
+        for detail in self.entries(record, layer) if record is not None else []:
+            if head in detail.heads and record is not None:
+                return detail, head, record
+        raise errors.NotFoundError(
+            f"head {head} of {layer.module_path!r} was stored as an overview only at step {self.address.step}; "
+            "its full resolution was not written"
+        )
+
+    def open(self) -> StoredHead:
+        """The head that the query names, ready to be read; kept for the next request."""
+        detail, head, record = self.head()
+
+        def make() -> tuple[StoredHead, int]:
+            opened = open_head(detail, head, record.blob)
+            matrix = detail.codec == attention_pb2.ATTENTION_CODEC_MATRIX_F16
+            values = detail.query_length * detail.key_length if matrix else 0
+            return opened, 4 * values + 4 * detail.form.width * (detail.query_length + detail.key_length) + 100_000
+
+        key = ("attention head", self._query.experiment, *record.identity, *_identity(detail), head)
+        with comparing("attention"):
+            opened: StoredHead = self._store.decoded.get(key, make)
+        return opened
+
+
+def _identity(entry: attention_pb2.AttentionDetail | attention_pb2.AttentionLayer) -> tuple[str, int, int]:
+    return entry.module_path, entry.call_ordinal, entry.ordinal
 
 
 def detail_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        address = address_of(query)
-        overview, _ = store.attention(query.context, query.experiment, address)
-        position, head = query.integer("layer"), query.integer("head")
-        if not 0 <= position < len(overview.header.layers):
+        details = _Details(store, query)
+        detail, head, record = details.head()
+        expires = DAY if details.address.hash else 0
+        if detail.codec == attention_pb2.ATTENTION_CODEC_MATRIX_F16:
+            blob = record.blob(detail.first_blob + list(detail.heads).index(head))
+            check_compressed(blob, 2 * detail.query_length * detail.key_length)
+            return respond_bytes(query, blob, gzipped=True, expires=expires)
+        if detail.query_length * detail.key_length > _MOST_VALUES_AT_ONCE:
             raise errors.InvalidArgumentError(
-                f"'layer' is {position}, the record has layers 0 to {len(overview.header.layers) - 1}"
+                f"the head has {detail.query_length:,} x {detail.key_length:,} values; ask for parts of it at "
+                "api/attention/window"
             )
-        layer = overview.header.layers[position]
-        if not 0 <= head < layer.heads:
-            raise errors.InvalidArgumentError(f"'head' is {head}, the layer has heads 0 to {layer.heads - 1}")
-        tag = names.attention_detail_tag(overview.header.model, layer.module_path)
-        missing = (
-            f"head {head} of {layer.module_path!r} was stored as an overview only at step {address.step}; "
-            "its full resolution was not written"
-        )
-        try:
-            record = store.find(
-                query.context,
-                query.experiment,
-                names.ATTENTION_DETAIL_PLUGIN,
-                Address(address.run, tag, address.step),
-            )
-        except errors.NotFoundError:
-            raise errors.NotFoundError(missing) from None
-        header = decode_detail_header([store.header(query.experiment, record)])
-        for detail in header.details:
-            same = (detail.module_path, detail.call_ordinal, detail.ordinal) == (
-                layer.module_path,
-                layer.call_ordinal,
-                layer.ordinal,
-            )
-            if same and header.example == overview.header.example and head in detail.heads:
-                blob = record.blob(detail.first_blob + list(detail.heads).index(head))
-                check_compressed(blob, 2 * detail.query_length * detail.key_length)
-                return respond_bytes(query, blob, gzipped=True, expires=DAY if address.hash else 0)
-        raise errors.NotFoundError(missing)
+        whole = details.open().window(slice(0, detail.query_length), slice(0, detail.key_length))
+        return respond_bytes(query, whole.astype("<f2").tobytes(), gzipped=False, expires=expires)
 
     return handle
 
 
+def window_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
+    def handle(query: Query) -> wrappers.Response:
+        details = _Details(store, query)
+        head = details.open()
+        rows = _range(query, "row", "rows", head.queries, "queries")
+        columns = _range(query, "column", "columns", head.keys, "keys")
+        height, width = rows.stop - rows.start, columns.stop - columns.start
+        row_cells, column_cells = (
+            max(1, min(query.integer(name), length))
+            for name, length in (("row_cells", height), ("column_cells", width))
+        )
+        if row_cells * column_cells > _MOST_CELLS or head.cost(height, width) > _MOST_COST:
+            raise errors.InvalidArgumentError(
+                f"a window of {height:,} x {width:,} values in {row_cells:,} x {column_cells:,} cells is too much at "
+                "once; ask for a smaller one"
+            )
+        with comparing("attention"):
+            if (row_cells, column_cells) == (height, width):
+                values = head.window(rows, columns)
+            else:
+                values = head.pooled(rows, columns, row_cells, column_cells)
+        expires = DAY if details.address.hash else 0
+        return respond_bytes(query, values.astype("<f4").tobytes(), gzipped=False, expires=expires)
+
+    return handle
+
+
+def _range(query: Query, begin_name: str, length_name: str, length: int, what: str) -> slice:
+    begin, number = query.integer(begin_name), query.integer(length_name)
+    if not (0 <= begin < length and 1 <= number <= length - begin):
+        raise errors.InvalidArgumentError(
+            f"{begin_name!r} is {begin} and {length_name!r} is {number}, but the head has {length:,} {what}"
+        )
+    return slice(begin, begin + number)
+
+
 def stored_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        address = address_of(query)
-        overview, _ = store.attention(query.context, query.experiment, address)
-        header = overview.header
-        stored: dict[tuple[str, int, int], list[int]] = {}
-        for module_path in dict.fromkeys(layer.module_path for layer in header.layers):
-            tag = names.attention_detail_tag(header.model, module_path)
-            try:
-                record = store.find(
-                    query.context,
-                    query.experiment,
-                    names.ATTENTION_DETAIL_PLUGIN,
-                    Address(address.run, tag, address.step),
-                )
-            except errors.NotFoundError:
-                continue
-            detail_header = decode_detail_header([store.header(query.experiment, record)])
-            if detail_header.example == header.example:
-                for detail in detail_header.details:
-                    stored[detail.module_path, detail.call_ordinal, detail.ordinal] = sorted(detail.heads)
-        heads = [stored.get((layer.module_path, layer.call_ordinal, layer.ordinal), []) for layer in header.layers]
-        return respond_json(query, {"heads": heads})
+        details = _Details(store, query)
+        layers = list(details.overview.header.layers)
+        records = {path: details.record(path) for path in dict.fromkeys(layer.module_path for layer in layers)}
+        heads: list[list[int]] = []
+        stored: list[list[dict[str, object]]] = []
+        for layer in layers:
+            record = records[layer.module_path]
+            entries = details.entries(record, layer) if record is not None else []
+            heads.append(sorted({head for entry in entries for head in entry.heads}))
+            stored.append(
+                [
+                    {
+                        "heads": list(entry.heads),
+                        "form": FORMS.get(entry.codec, "unknown"),
+                        "guarantee": guarantee_of(entry),
+                        **({"rows": list(entry.rows)} if entry.rows else {}),
+                    }
+                    for entry in entries
+                ]
+            )
+        return respond_json(query, {"heads": heads, "stored": stored})
 
     return handle
 

@@ -118,9 +118,11 @@ def decode_overview_header(stored: Sequence[bytes]) -> attention_pb2.AttentionOv
 
 
 def encode_detail(header: attention_pb2.AttentionDetailHeader, heads: Sequence[bytes]) -> list[bytes]:
-    """The blobs of a detail event; `heads` are compressed matrices in the order of the header's details."""
+    """The blobs of a detail event; `heads` are all blobs behind the header, as its details number them."""
     header.format_version = FORMAT_VERSION
-    header.minimum_reader_version = 1
+    # Readers of version 1 know matrices only.
+    matrices = all(detail.codec == attention_pb2.ATTENTION_CODEC_MATRIX_F16 for detail in header.details)
+    header.minimum_reader_version = 1 if matrices else 2
     return [header.SerializeToString(deterministic=True), *heads]
 
 

@@ -157,7 +157,7 @@ TENSORS: Final = (
     Field(
         "symbolic",
         "string",
-        "each dimension as an expression of the header's `symbolic.dimensions`, e.g. '(H + 1)//2'; empty when unknown",
+        "each dimension as an expression of the header's `symbolic.dimensions`, e.g. '(H+1)//2'; empty when unknown",
         is_list=True,
         optional=True,
     ),

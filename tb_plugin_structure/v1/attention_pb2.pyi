@@ -20,6 +20,9 @@ class AttentionCodec(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ATTENTION_CODEC_UNSPECIFIED: _ClassVar[AttentionCodec]
     ATTENTION_CODEC_MATRIX_F16: _ClassVar[AttentionCodec]
+    ATTENTION_CODEC_QUERY_KEY: _ClassVar[AttentionCodec]
+    ATTENTION_CODEC_TILES_U8: _ClassVar[AttentionCodec]
+    ATTENTION_CODEC_ROWS_F16: _ClassVar[AttentionCodec]
 ATTENTION_ROUTE_UNSPECIFIED: AttentionRoute
 ATTENTION_ROUTE_FUSED_KERNEL: AttentionRoute
 ATTENTION_ROUTE_SOFTMAX_MATMUL: AttentionRoute
@@ -28,6 +31,9 @@ ATTENTION_ROUTE_INTERFACE: AttentionRoute
 ATTENTION_ROUTE_PROBE: AttentionRoute
 ATTENTION_CODEC_UNSPECIFIED: AttentionCodec
 ATTENTION_CODEC_MATRIX_F16: AttentionCodec
+ATTENTION_CODEC_QUERY_KEY: AttentionCodec
+ATTENTION_CODEC_TILES_U8: AttentionCodec
+ATTENTION_CODEC_ROWS_F16: AttentionCodec
 
 class TokenAxis(_message.Message):
     __slots__ = ("kind", "length", "tokens", "grid_height", "grid_width", "special_tokens", "thumbnail_png")
@@ -92,7 +98,7 @@ class AttentionLayer(_message.Message):
     def __init__(self, module_path: _Optional[str] = ..., call_ordinal: _Optional[int] = ..., ordinal: _Optional[int] = ..., heads: _Optional[int] = ..., key_heads: _Optional[int] = ..., query_length: _Optional[int] = ..., key_length: _Optional[int] = ..., relation: _Optional[str] = ..., route: _Optional[_Union[AttentionRoute, str]] = ..., kernel: _Optional[str] = ..., dtype: _Optional[str] = ..., mask: _Optional[str] = ..., query_axis: _Optional[int] = ..., key_axis: _Optional[int] = ..., first_head_row: _Optional[int] = ..., overview_rows: _Optional[int] = ..., overview_columns: _Optional[int] = ..., overview_offset: _Optional[int] = ..., not_captured: _Optional[str] = ..., exactness: _Optional[str] = ...) -> None: ...
 
 class AttentionOverviewHeader(_message.Message):
-    __slots__ = ("format_version", "minimum_reader_version", "model", "example", "axes", "layers", "notes", "parts")
+    __slots__ = ("format_version", "minimum_reader_version", "model", "example", "axes", "layers", "notes", "parts", "distances")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     MINIMUM_READER_VERSION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +107,7 @@ class AttentionOverviewHeader(_message.Message):
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    DISTANCES_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     minimum_reader_version: int
     model: str
@@ -109,7 +116,42 @@ class AttentionOverviewHeader(_message.Message):
     layers: _containers.RepeatedCompositeFieldContainer[AttentionLayer]
     notes: _containers.RepeatedScalarFieldContainer[str]
     parts: _containers.RepeatedCompositeFieldContainer[_columns_pb2.Part]
-    def __init__(self, format_version: _Optional[int] = ..., minimum_reader_version: _Optional[int] = ..., model: _Optional[str] = ..., example: _Optional[str] = ..., axes: _Optional[_Iterable[_Union[TokenAxis, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[AttentionLayer, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[_columns_pb2.Part, _Mapping]]] = ...) -> None: ...
+    distances: _containers.RepeatedCompositeFieldContainer[RecordedDistances]
+    def __init__(self, format_version: _Optional[int] = ..., minimum_reader_version: _Optional[int] = ..., model: _Optional[str] = ..., example: _Optional[str] = ..., axes: _Optional[_Iterable[_Union[TokenAxis, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[AttentionLayer, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[_columns_pb2.Part, _Mapping]]] = ..., distances: _Optional[_Iterable[_Union[RecordedDistances, _Mapping]]] = ...) -> None: ...
+
+class RecordedDistances(_message.Message):
+    __slots__ = ("model", "part", "rows", "columns")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    part: str
+    rows: int
+    columns: int
+    def __init__(self, model: _Optional[str] = ..., part: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
+
+class QueryKeyForm(_message.Message):
+    __slots__ = ("width", "dtype", "scale", "softcap", "alibi_slopes", "alibi_offset", "key_blobs", "mask_blob", "checked_error")
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    SOFTCAP_FIELD_NUMBER: _ClassVar[int]
+    ALIBI_SLOPES_FIELD_NUMBER: _ClassVar[int]
+    ALIBI_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    KEY_BLOBS_FIELD_NUMBER: _ClassVar[int]
+    MASK_BLOB_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_ERROR_FIELD_NUMBER: _ClassVar[int]
+    width: int
+    dtype: str
+    scale: float
+    softcap: float
+    alibi_slopes: _containers.RepeatedScalarFieldContainer[float]
+    alibi_offset: int
+    key_blobs: _containers.RepeatedScalarFieldContainer[int]
+    mask_blob: int
+    checked_error: float
+    def __init__(self, width: _Optional[int] = ..., dtype: _Optional[str] = ..., scale: _Optional[float] = ..., softcap: _Optional[float] = ..., alibi_slopes: _Optional[_Iterable[float]] = ..., alibi_offset: _Optional[int] = ..., key_blobs: _Optional[_Iterable[int]] = ..., mask_blob: _Optional[int] = ..., checked_error: _Optional[float] = ...) -> None: ...
 
 class AttentionDetailHeader(_message.Message):
     __slots__ = ("format_version", "minimum_reader_version", "model", "example", "details")
@@ -126,7 +168,7 @@ class AttentionDetailHeader(_message.Message):
     def __init__(self, format_version: _Optional[int] = ..., minimum_reader_version: _Optional[int] = ..., model: _Optional[str] = ..., example: _Optional[str] = ..., details: _Optional[_Iterable[_Union[AttentionDetail, _Mapping]]] = ...) -> None: ...
 
 class AttentionDetail(_message.Message):
-    __slots__ = ("module_path", "call_ordinal", "ordinal", "query_length", "key_length", "codec", "heads", "first_blob")
+    __slots__ = ("module_path", "call_ordinal", "ordinal", "query_length", "key_length", "codec", "heads", "first_blob", "rows", "form")
     MODULE_PATH_FIELD_NUMBER: _ClassVar[int]
     CALL_ORDINAL_FIELD_NUMBER: _ClassVar[int]
     ORDINAL_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +177,8 @@ class AttentionDetail(_message.Message):
     CODEC_FIELD_NUMBER: _ClassVar[int]
     HEADS_FIELD_NUMBER: _ClassVar[int]
     FIRST_BLOB_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
     module_path: str
     call_ordinal: int
     ordinal: int
@@ -143,4 +187,6 @@ class AttentionDetail(_message.Message):
     codec: AttentionCodec
     heads: _containers.RepeatedScalarFieldContainer[int]
     first_blob: int
-    def __init__(self, module_path: _Optional[str] = ..., call_ordinal: _Optional[int] = ..., ordinal: _Optional[int] = ..., query_length: _Optional[int] = ..., key_length: _Optional[int] = ..., codec: _Optional[_Union[AttentionCodec, str]] = ..., heads: _Optional[_Iterable[int]] = ..., first_blob: _Optional[int] = ...) -> None: ...
+    rows: _containers.RepeatedScalarFieldContainer[int]
+    form: QueryKeyForm
+    def __init__(self, module_path: _Optional[str] = ..., call_ordinal: _Optional[int] = ..., ordinal: _Optional[int] = ..., query_length: _Optional[int] = ..., key_length: _Optional[int] = ..., codec: _Optional[_Union[AttentionCodec, str]] = ..., heads: _Optional[_Iterable[int]] = ..., first_blob: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ..., form: _Optional[_Union[QueryKeyForm, _Mapping]] = ...) -> None: ...

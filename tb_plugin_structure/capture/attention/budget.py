@@ -3,11 +3,13 @@
 All attention of a run sits in the memory of the TensorBoard server, and event files only grow. So the writer decides
 before it writes:
 
-- a snapshot takes at most `snapshot_bytes` (overview first, then full matrices as far as they fit);
+- a snapshot takes at most `snapshot_bytes`: the overview first, coarser where it does not fit, then full resolution of
+  named heads, of the first head of every attention, of the second …, as far as they fit;
 - a run takes at most `run_bytes`; each time a twelfth of its common part is used, the interval between written steps
   doubles: a phase covers as many steps as all before it, so that a run of unknown length is covered to its end
   (with 30 snapshots a phase, 120,000 recorded steps);
-- the last fifth of a run's budget belongs to steps that were pinned.
+- the last fifth of a run's budget belongs to steps that were pinned. A pinned step always has an overview, the
+  coarsest one when nothing is left.
 """
 
 from __future__ import annotations
@@ -15,12 +17,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tb_plugin_structure.capture.attention.kept import KeptHead, stored_bytes
+from tb_plugin_structure.capture.attention.maps import AttentionMap
+from tb_plugin_structure.capture.attention.summary import OVERVIEW_CELLS
 from tb_plugin_structure.records.attention import AttentionOverview
 
 if TYPE_CHECKING:
     from tb_plugin_structure.capture.attention.result import AttentionCapture
 
 Admitted = tuple[AttentionOverview | None, dict[str, list[bytes]]]
+
+_COARSER = (32, 16, 8)
+"""Cells a side of overviews that are written where finer ones do not fit."""
 
 _RESERVED = 0.2
 _PHASES = 12
@@ -57,7 +65,7 @@ class AttentionBudget:
     def wants(self, step: int) -> bool:
         """Whether attention of `step` should be captured at all. Ask once a step, in order."""
         if step in self.pinned:
-            return self.used_bytes < self.run_bytes
+            return True
         if not self._offered or self._offered[-1] != step:
             self._offered.append(step)
         wanted = (len(self._offered) - 1) % self.interval == 0 and self.used_bytes < self._common
@@ -69,31 +77,39 @@ class AttentionBudget:
         """The overview and the details of a snapshot that fit, what did not being named in the overview's notes.
 
         Returns:
-            ``(None, {})`` when nothing fits.
+            ``(None, {})`` when nothing fits and the step is not pinned.
         """
-        limit = min(self.snapshot_bytes, (self.run_bytes if step in self.pinned else self._common) - self.used_bytes)
-        overview = capture.overview(example)
-        size = _size(overview.encode())
-        if size > limit:
+        pinned = step in self.pinned
+        left = (self.run_bytes if pinned else self._common) - self.used_bytes
+        limit = min(self.snapshot_bytes, left)
+        notes: list[str] = []
+        overview, size = self._overview(capture, example, limit, notes)
+        if size > limit and not pinned:
             self._skipped += 1
             return None, {}
         left = limit - size
-        details: dict[str, list[bytes]] = {}
-        # Full matrices have no example in their tag: those of the first example are written.
+        # Full resolution has no example in its tag: that of the first example is written.
         first = example is None or example == capture.examples[0]
-        offered = capture.details(example) if first else {}
-        dropped: list[str] = []
-        for path, blobs in offered.items():
-            if _size(blobs) <= left:
-                details[path] = blobs
-                left -= _size(blobs)
+        offered = capture.kept_heads(example) if first else []
+        chosen: list[tuple[AttentionMap, KeptHead]] = []
+        taken: dict[AttentionMap, list[KeptHead]] = {}
+        dropped: list[tuple[AttentionMap, KeptHead]] = []
+        for made, kept in offered:
+            before = taken.get(made, [])
+            # Heads of a group share their keys, so that only the difference counts.
+            extra = stored_bytes([*before, kept]) - stored_bytes(before) + (0 if before else 128)
+            if extra <= left:
+                taken[made] = [*before, kept]
+                chosen.append((made, kept))
+                left -= extra
             else:
-                dropped.append(path)
-        notes = []
+                dropped.append((made, kept))
+        details = capture.details(example, chosen) if chosen else {}
         if dropped:
             notes.append(
-                f"full matrices of {len(dropped)} modules were not written, to stay within "
-                f"{self.snapshot_bytes:,} bytes a step and {self.run_bytes:,} bytes a run: {_listed(dropped)}"
+                f"full resolution of {len(dropped):,} of {len(offered):,} heads was not written, to stay within "
+                f"{self.snapshot_bytes:,} bytes a step and {self.run_bytes:,} bytes a run: "
+                + _listed(list(dict.fromkeys(made.module_path for made, _ in dropped)))
             )
         if self._skipped:
             notes.append(
@@ -104,6 +120,23 @@ class AttentionBudget:
             overview = with_notes(overview, notes)
         self._spend(_size(overview.encode()) + sum(_size(blobs) for blobs in details.values()))
         return overview, details
+
+    def _overview(
+        self, capture: AttentionCapture, example: int | None, limit: int, notes: list[str]
+    ) -> tuple[AttentionOverview, int]:
+        """The overview with the most cells that fits; the coarsest when none does."""
+        overview = capture.overview(example)
+        size = _size(overview.encode())
+        for cells in _COARSER:
+            if size <= limit:
+                break
+            overview = capture.overview(example, cells=cells)
+            size = _size(overview.encode())
+            notes[:] = [
+                f"overviews of longer sequences have {cells} x {cells} cells instead of {OVERVIEW_CELLS} x "
+                f"{OVERVIEW_CELLS}, to stay within {self.snapshot_bytes:,} bytes a step and {self.run_bytes:,} a run"
+            ]
+        return overview, size
 
     def _spend(self, size: int) -> None:
         self.used_bytes += size

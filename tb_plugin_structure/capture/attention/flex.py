@@ -18,13 +18,22 @@ def of_operator(args: Sequence[Any]) -> FusedArguments:
     mask_buffers = args[8] if len(args) > 8 else ()
     mask_mod = block_mask[-1] if block_mask else None
     return FusedArguments(
-        query, key, scale=scale, score_change=_change(score_mod, mask_mod, score_buffers, mask_buffers)
+        query,
+        key,
+        scale=scale,
+        score_change=_change(score_mod, mask_mod, score_buffers, mask_buffers),
+        only_hides=_keeps_scores(score_mod),
     )
 
 
 def of_block_mask(block_mask: Any) -> Callable[[torch.Tensor, int, list[int], torch.Tensor], torch.Tensor]:
     """The score change that a ``BlockMask`` makes."""
     return _change(None, block_mask.mask_mod, (), ())
+
+
+def _keeps_scores(score_mod: Any) -> bool:
+    """Whether the score function is none, or the one that FlexAttention puts in when none is given."""
+    return score_mod is None or getattr(score_mod, "__name__", "") == "_identity"
 
 
 def _change(

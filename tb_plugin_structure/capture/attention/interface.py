@@ -106,4 +106,5 @@ def _arguments(module: nn.Module, query: Any, key: Any, mask: Any, options: dict
         softcap=float(softcap),
         sinks=options.get("s_aux"),
         score_change=change,
+        only_hides=change is not None,
     )

@@ -34,6 +34,7 @@ class FusedArguments:
         alibi_slopes: [heads] or [batch, heads]; slope · |i - j| is subtracted, positions aligned bottom right.
         sinks: [heads]; a further score in the denominator that belongs to no key.
         score_change: A last change of the scores, [heads, rows, keys] for given rows; see ``flex.py``.
+        only_hides: `score_change` sets scores to -infinity and changes no other.
         layout: Order of the axes of query and key.
     """
 
@@ -48,6 +49,7 @@ class FusedArguments:
     sinks: torch.Tensor | None = None
     score_change: Callable[[torch.Tensor, int, list[int], torch.Tensor], torch.Tensor] | None = None
     layout: Layout = "bhnd"
+    only_hides: bool = False
 
 
 Reader = Callable[[Mapping[str, Any]], FusedArguments]

@@ -231,7 +231,7 @@ class AttentionListener:
             self._reason(call, NO_VALUES)
             return
         shaped, scores = model.per_head(probabilities, scores, path)
-        source = MatrixSource(shaped, scores, model.facts.heads(path, keys=True))
+        source = MatrixSource(shaped, scores, model.facts.heads(path, keys=True), candidate.width)
         made = self._models[call.model].new_map(
             source, call, kernel, maps.SOFTMAX_MATMUL, _dtype(probabilities), "unknown" if scores is None else ""
         )

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from tb_plugin_structure.capture.attention.axes import AxisFinder
+from tb_plugin_structure.capture.attention.kept import KeptHead, keep_head
 from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.module_facts import ModuleFacts
 from tb_plugin_structure.capture.attention.options import AttentionOptions, matches
@@ -95,12 +96,12 @@ class ModelAttention:
             position,
             heads,
             rows,
-            full_heads=[]
-            if options.keep_maps
-            else options.full_heads(made.module_path, heads, made.query_length, made.key_length),
+            full_heads=[] if options.keep_maps else options.full_heads(heads, made.query_length, made.key_length),
             self_attention=made.relation == "self",
             float32=options.keep_maps,
         )
+        if not options.keep_maps:
+            summary.kept = self._kept(made, source, position, heads, rows)
         if not made.summaries:
             if rows is not None:
                 made.exactness += f"; {len(rows):,} of {made.query_length:,} query rows"
@@ -111,6 +112,19 @@ class ModelAttention:
             elif summary.pattern and summary.pattern not in made.mask:
                 made.mask += f": {summary.pattern}"
         made.summaries[example] = summary
+
+    def _kept(
+        self, made: AttentionMap, source: Source, position: int, heads: list[int], rows: list[int] | None
+    ) -> list[KeptHead]:
+        """Full resolution of watched heads of long sequences; the chosen rows where rows were chosen."""
+        options = self.options
+        is_short = bool(options.full_heads(heads, made.query_length, made.key_length))
+        chosen = rows if options.chooses_rows else None
+        if is_short and chosen is None:
+            return []  # the matrix of every head is kept
+        wanted = heads if is_short else options.watched_heads(made.module_path, heads)
+        found = (keep_head(source, position, head, chosen) for head in wanted)
+        return [kept for kept in found if kept is not None]
 
     def stack_probabilities(self, made: AttentionMap | None) -> None:
         if made is not None and self.options.keep_maps and made.summaries:

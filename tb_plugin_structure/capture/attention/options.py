@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-MOST_WATCHED_POSITIONS = 4096
 Rows = int | Sequence[int] | Literal["all"] | None
 Heads = Sequence[int] | Mapping[str, Sequence[int]] | None
 
@@ -23,8 +22,8 @@ class AttentionOptions:
         query_rows: Query rows to compute: a list of positions, a number (that many, evenly spaced), "all", or None:
             all rows as long as one attention has at most `maximum_cells` probabilities, else evenly spaced rows.
         detail_limit: The full matrix of every head is kept when neither queries nor keys exceed this.
-        watch: Heads whose full matrix is kept beyond `detail_limit`, up to 4,096 positions: module pattern -> head
-            numbers. One head of 1,024 positions takes up to 2 MiB before compression.
+        watch: Heads that are kept in full resolution beyond `detail_limit`: module pattern -> head numbers. None: head
+            0 of every attention. With rows chosen in `query_rows`, those rows of these heads are kept.
         tokens: Labels of the positions: a list of strings; or module prefix -> list of strings for models with
             several sequences (``{"encoder": [...], "decoder": [...]}``). An axis takes the labels whose number fits.
         grid: Patch grid (height, width) of an image model. None: found from the sizes that convolutions give.
@@ -89,17 +88,21 @@ class AttentionOptions:
             return list(range(heads))
         return sorted({head for head in wanted if 0 <= head < heads})
 
-    def full_heads(self, module_path: str, heads: Sequence[int], queries: int, keys: int) -> list[int]:
-        """Those of `heads` whose full matrix is kept."""
-        longest = max(queries, keys)
-        if longest <= self.detail_limit:
-            return list(heads)
-        if longest > MOST_WATCHED_POSITIONS:
-            return []
-        watched = {
-            head for pattern, chosen in (self.watch or {}).items() if matches(module_path, [pattern]) for head in chosen
-        }
+    def full_heads(self, heads: Sequence[int], queries: int, keys: int) -> list[int]:
+        """Those of `heads` whose full matrix is kept whatever is watched: all of a short sequence, else none."""
+        return list(heads) if max(queries, keys) <= self.detail_limit else []
+
+    def watched_heads(self, module_path: str, heads: Sequence[int]) -> list[int]:
+        """Those of `heads` that are kept in full resolution beyond `detail_limit`."""
+        if self.watch is None:
+            return list(heads[:1])
+        watched = {head for pattern, chosen in self.watch.items() if matches(module_path, [pattern]) for head in chosen}
         return [head for head in heads if head in watched]
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether `query_rows` names some of the rows, so that nothing is asked of the others."""
+        return self.query_rows is not None and self.query_rows != "all"
 
     def rows_of(self, heads: int, queries: int, keys: int) -> list[int] | None:
         """Query rows to compute; None for all."""

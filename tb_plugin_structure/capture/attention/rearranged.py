@@ -12,13 +12,14 @@ class PackedHeads:
     [batch, key heads · group, queries]. transformers does so when one token is decoded with grouped queries."""
 
     def __init__(self, inner: Source, groups: int) -> None:
-        self._inner, self._groups = inner, groups
+        self.inner, self._groups = inner, groups
         self.batch, self.heads, self.key_heads = inner.batch, inner.heads * groups, inner.heads
         self.queries, self.keys, self.device = inner.queries // groups, inner.keys, inner.device
+        self.width = inner.width
 
     def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
         parts = [
-            self._inner.rows(example, [head // self._groups], rows + (head % self._groups) * self.queries)
+            self.inner.rows(example, [head // self._groups], rows + (head % self._groups) * self.queries)
             for head in heads
         ]
         visible = [part.visible for part in parts]
@@ -32,10 +33,11 @@ class FoldedBatch:
     """A batch that was folded into the head axis: [1, batch · heads] is really [batch, heads]."""
 
     def __init__(self, inner: Source, heads: int) -> None:
-        self._inner = inner
+        self.inner = inner
         self.batch, self.heads = inner.heads // heads, heads
         self.key_heads = max(1, inner.key_heads // self.batch)
         self.queries, self.keys, self.device = inner.queries, inner.keys, inner.device
+        self.width = inner.width
 
     def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
-        return self._inner.rows(0, [example * self.heads + head for head in heads], rows)
+        return self.inner.rows(0, [example * self.heads + head for head in heads], rows)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tb_plugin_structure.capture.attention.axes import AxisFinder
+from tb_plugin_structure.capture.attention.kept import MATRIX, KeptHead, add_details
 from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.options import AttentionOptions
-from tb_plugin_structure.capture.attention.summary import Summary
+from tb_plugin_structure.capture.attention.summary import OVERVIEW_CELLS
 from tb_plugin_structure.records.attention import AttentionOverview, encode_detail, encode_matrix
 from tb_plugin_structure.records.schema import ATTENTION_STATISTICS
 from tb_plugin_structure.records.table import Array
@@ -52,12 +53,13 @@ class AttentionCapture:
         """Positions in the batch that were recorded."""
         return sorted({example for made in self.maps for example in made.summaries})
 
-    def overview(self, example: int | None = None) -> AttentionOverview:
+    def overview(self, example: int | None = None, *, cells: int = OVERVIEW_CELLS) -> AttentionOverview:
         """Statistics and overview planes of every recorded head.
 
         Args:
             example: Position in the batch; None for the first that was recorded. A model without attention gives
                 a record whose notes say so.
+            cells: Most rows and columns of a plane: 64, or 32, 16, 8.
         """
         examples = self.examples
         chosen = examples[0] if example is None and examples else example
@@ -73,9 +75,12 @@ class AttentionCapture:
             if summary is None:
                 continue
             layer = _layer(header, made, axes)
-            heads, layer.overview_rows, layer.overview_columns = summary.maximum.shape
+            planes_here = {"maximum": summary.maximum, "mass": summary.mass}
+            for _ in range((OVERVIEW_CELLS // cells).bit_length() - 1):
+                planes_here = coarser(planes_here["maximum"], planes_here["mass"])
+            heads, layer.overview_rows, layer.overview_columns = planes_here["maximum"].shape
             layer.heads, layer.first_head_row, layer.overview_offset = heads, rows, offset
-            for name, planed in (("maximum", summary.maximum), ("mass", summary.mass)):
+            for name, planed in planes_here.items():
                 codes, scales = encode_planes(planed)
                 planes[name].append(codes)
                 statistics[f"{name}_scale"].extend(scales.tolist())
@@ -84,7 +89,7 @@ class AttentionCapture:
             for name, values in summary.statistics.items():
                 statistics[name].extend(values.tolist())
             rows += heads
-            offset += summary.maximum.size
+            offset += planes_here["maximum"].size
             if summary.non_finite_rows:
                 header.notes.append(
                     f"{made.module_path or 'the model'}: {summary.non_finite_rows:,} rows hold NaN or infinity; they "
@@ -100,36 +105,53 @@ class AttentionCapture:
         columns = {field.name: statistics.get(field.name, []) for field in ATTENTION_STATISTICS}
         return AttentionOverview.build(header, columns, b"".join(planes["maximum"]), b"".join(planes["mass"]))
 
-    def details(self, example: int | None = None) -> dict[str, list[bytes]]:
-        """Module path -> blobs of the full matrices of all its recorded heads, where they were kept."""
+    def kept_heads(self, example: int | None = None) -> list[tuple[AttentionMap, KeptHead]]:
+        """Heads in full resolution, the most wanted first: named ones, then the first of each layer, the second."""
         examples = self.examples
         chosen = examples[0] if example is None and examples else example
-        by_module: dict[str, list[tuple[AttentionMap, Summary]]] = defaultdict(list)
-        for made in self.maps:
+        found: list[tuple[tuple[bool, int, int], AttentionMap, KeptHead]] = []
+        for place, made in enumerate(self.maps):
             summary = made.summaries.get(chosen) if chosen is not None else None
-            if summary is not None and summary.matrix is not None and summary.matrix.size:
-                by_module[made.module_path].append((made, summary))
-        return {path: self._detail(members, chosen) for path, members in by_module.items()}
+            if summary is None:
+                continue
+            heads = list(summary.kept)
+            if summary.matrix is not None and summary.matrix.size:
+                matrices = zip(summary.matrix_heads, summary.matrix, strict=True)
+                heads += [KeptHead(head, MATRIX, encode_matrix(matrix)) for head, matrix in matrices]
+            named = self.options.watched_heads(made.module_path, summary.heads) if self.options.watch else []
+            for position, kept in enumerate(sorted(heads, key=lambda kept: kept.head)):
+                found.append(((kept.head not in named, position, place), made, kept))
+        found.sort(key=lambda entry: entry[0])
+        return [(made, kept) for _, made, kept in found]
 
-    def _detail(self, members: Sequence[tuple[AttentionMap, Summary]], example: int | None) -> list[bytes]:
-        header = attention_pb2.AttentionDetailHeader(model=self.model)
-        if len(self.examples) > 1:
-            header.example = str(example)
-        heads: list[bytes] = []
-        for made, summary in members:
-            assert summary.matrix is not None
-            header.details.add(
-                module_path=made.module_path,
-                call_ordinal=made.call_ordinal,
-                ordinal=made.ordinal,
-                query_length=made.query_length,
-                key_length=made.key_length,
-                codec=attention_pb2.ATTENTION_CODEC_MATRIX_F16,
-                heads=summary.matrix_heads,
-                first_blob=1 + len(heads),
-            )
-            heads.extend(encode_matrix(matrix) for matrix in summary.matrix)
-        return encode_detail(header, heads)
+    def details(
+        self, example: int | None = None, heads: Sequence[tuple[AttentionMap, KeptHead]] | None = None
+    ) -> dict[str, list[bytes]]:
+        """Module path -> blobs of its heads in full resolution.
+
+        Args:
+            example: Position in the batch; None for the first that was recorded.
+            heads: Those of :meth:`kept_heads` to put in; None for all.
+        """
+        examples = self.examples
+        chosen = examples[0] if example is None and examples else example
+        by_map: dict[AttentionMap, list[KeptHead]] = defaultdict(list)
+        for made, kept in self.kept_heads(example) if heads is None else heads:
+            by_map[made].append(kept)
+        records: dict[str, tuple[attention_pb2.AttentionDetailHeader, list[bytes]]] = {}
+        for made in self.maps:
+            if made not in by_map:
+                continue
+            if made.module_path not in records:
+                header = attention_pb2.AttentionDetailHeader(model=self.model)
+                if len(examples) > 1:
+                    header.example = str(chosen)
+                records[made.module_path] = header, []
+            header, blobs = records[made.module_path]
+            identity = {"module_path": made.module_path, "call_ordinal": made.call_ordinal, "ordinal": made.ordinal}
+            members = sorted(by_map[made], key=lambda kept: kept.head)
+            add_details(header, blobs, members, made.query_length, made.key_length, identity)
+        return {path: encode_detail(header, blobs) for path, (header, blobs) in records.items()}
 
 
 def encode_planes(planes: Array) -> tuple[bytes, Array]:
@@ -143,6 +165,18 @@ def encode_planes(planes: Array) -> tuple[bytes, Array]:
     safe = np.where(scales > 0, scales, 1.0)[:, None, None]
     codes = np.rint(np.sqrt(finite / safe) * 255).astype(np.uint8)
     return codes.tobytes(), scales.astype(np.float32)
+
+
+def coarser(maximum: Array, mass: Array) -> dict[str, Array]:
+    """Planes with half as many cells along axes of more than 8 cells that can be halved: the larger of two maxima, the
+    sum of two columns' masses, the mean of two rows'."""
+    for axis in (1, 2):
+        cells = maximum.shape[axis]
+        if cells > 8 and cells % 2 == 0:
+            split = (*maximum.shape[:axis], cells // 2, 2, *maximum.shape[axis + 1 :])
+            maximum = maximum.reshape(split).max(axis + 1)
+            mass = mass.reshape(split).sum(axis + 1) if axis == 2 else mass.reshape(split).mean(axis + 1)
+    return {"maximum": maximum, "mass": mass}
 
 
 class _Axes:

@@ -37,7 +37,7 @@ class Rows:
 
 
 class Source(Protocol):
-    """Probabilities of one attention of a whole batch."""
+    """Probabilities of one attention of a whole batch; `width` is that of a query and a key, 0 when not known."""
 
     batch: int
     heads: int
@@ -45,6 +45,7 @@ class Source(Protocol):
     queries: int
     keys: int
     device: torch.device
+    width: int
 
     def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
         """Rows `rows` (int64, on `device`) of the given heads."""
@@ -71,6 +72,7 @@ class QueryKeySource:
         self.query, self.key = query, key
         self.mask = mask
         self.batch, self.heads, self.queries, width = query.shape
+        self.width = width
         self.key_heads, self.keys = key.shape[1], key.shape[2]
         self.scale = 1.0 / math.sqrt(max(width, 1)) if arguments.scale is None else float(arguments.scale)
         self.device = query.device
@@ -85,7 +87,7 @@ class QueryKeySource:
         arguments = self.arguments
         if arguments.softcap:
             scores = torch.tanh(scores / arguments.softcap) * arguments.softcap
-        visible = self._positions_visible(rows)
+        visible = self.positions_visible(rows)
         if visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
         if arguments.alibi_slopes is not None:
@@ -95,7 +97,7 @@ class QueryKeySource:
             distance = (rows[:, None] + (self.keys - self.queries) - columns[None, :]).abs().float()
             scores = scores - slopes[:, None, None] * distance
         if self.mask is not None:
-            mask = self._mask_rows(example, chosen, rows)
+            mask = self.mask_rows(example, chosen, rows)
             if mask.dtype == torch.bool:
                 allowed = mask
                 scores = scores.masked_fill(~mask, -math.inf)
@@ -118,7 +120,7 @@ class QueryKeySource:
             probabilities = probabilities.masked_fill(~visible.any(-1, keepdim=True), 0.0)
         return Rows(probabilities, visible)
 
-    def _positions_visible(self, rows: torch.Tensor) -> torch.Tensor | None:
+    def positions_visible(self, rows: torch.Tensor) -> torch.Tensor | None:
         """[1, rows, keys]: what causality and window allow."""
         arguments = self.arguments
         left, right = (side if side is not None and side >= 0 else None for side in arguments.window)
@@ -138,7 +140,7 @@ class QueryKeySource:
             visible &= columns <= own + right
         return visible.unsqueeze(0)
 
-    def _mask_rows(self, example: int, heads: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def mask_rows(self, example: int, heads: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """[heads or 1, rows or 1, keys] of a mask that may lack axes."""
         mask = self.mask
         assert mask is not None
@@ -158,14 +160,23 @@ class MatrixSource:
     Args:
         matrix: The probabilities.
         scores: What the softmax was applied to, for what is masked; same shape. None: nothing is known.
+        key_heads: Number of key heads; None for as many as heads.
+        width: Values of a query and a key; 0 when they are not known.
     """
 
-    def __init__(self, matrix: torch.Tensor, scores: torch.Tensor | None = None, key_heads: int | None = None) -> None:
+    def __init__(
+        self,
+        matrix: torch.Tensor,
+        scores: torch.Tensor | None = None,
+        key_heads: int | None = None,
+        width: int = 0,
+    ) -> None:
         self.matrix = matrix.detach()
         self.scores = None if scores is None else scores.detach()
         self.batch, self.heads, self.queries, self.keys = matrix.shape
         self.key_heads = key_heads or self.heads
         self.device = matrix.device
+        self.width = width
 
     def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
         chosen = torch.tensor(heads, dtype=torch.int64, device=self.device)

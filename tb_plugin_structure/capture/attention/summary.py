@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from tb_plugin_structure.capture.attention.kept import KeptHead
 from tb_plugin_structure.capture.attention.sources import Source
 from tb_plugin_structure.records.table import Array
 
@@ -48,6 +49,7 @@ class Summary:
         rows: Query rows that were computed; None for all.
         padding: Key positions that no row sees.
         non_finite_rows: Rows, over all heads, that hold NaN or infinity.
+        kept: Further heads in full resolution, beyond those of `matrix`.
         per_row: What the statistics are means of.
         pattern: "causal", "sliding window w", … when the visible keys have this form; "" when they have none.
     """
@@ -62,6 +64,7 @@ class Summary:
     non_finite_rows: int
     pattern: str = ""
     matrix_heads: list[int] = field(default_factory=list)
+    kept: list[KeptHead] = field(default_factory=list, repr=False)
     per_row: RowValues | None = field(default=None, repr=False)
     probabilities: Array | None = field(default=None, repr=False)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture
+from tb_plugin_structure.records.attention import decode_detail_header
 from tests.unit.attention.capturing import Function, captured, query_key_value
 
 
@@ -37,16 +39,62 @@ def test_everything_fits(capture: AttentionCapture) -> None:
     assert budget.used_bytes == snapshot_bytes(capture)
 
 
-def test_full_matrices_that_do_not_fit_are_named(capture: AttentionCapture) -> None:
+def test_heads_that_do_not_fit_are_counted_and_their_layers_named(capture: AttentionCapture) -> None:
     budget = AttentionBudget(snapshot_bytes=size(capture.overview().encode()) + 100)
     overview, details = budget.admit(0, capture)
     assert details == {}
     assert overview is not None
-    assert "full matrices of 1 modules were not written" in overview.header.notes[0]
+    assert "full resolution of 4 of 4 heads was not written" in overview.header.notes[0]
+    assert "the model" in overview.header.notes[0]
 
 
 def test_an_overview_that_does_not_fit_is_not_written(capture: AttentionCapture) -> None:
     assert AttentionBudget(snapshot_bytes=100).admit(0, capture) == (None, {})
+
+
+def large_capture(layers: int = 2) -> AttentionCapture:
+    """`layers` attentions of 4 heads over 100 positions, each in a module of its own."""
+    q, k, v = query_key_value(queries=100, keys=100)
+    attend = {f"layer{number}": Function(F.scaled_dot_product_attention) for number in range(layers)}
+    model = Function(lambda q, k, v: [attention(q, k, v) for attention in attend.values()], **attend)
+    return captured(model, q, k, v, options={"example": 0, "keep_maps": False})
+
+
+def test_every_layer_gets_its_first_head_before_any_gets_a_second() -> None:
+    capture = large_capture()
+    one_head = max(len(kept.blob) for _, kept in capture.kept_heads()) + 300
+    budget = AttentionBudget(snapshot_bytes=size(capture.overview().encode()) + 3 * one_head)
+    overview, details = budget.admit(0, capture)
+    assert overview is not None
+    heads = {
+        path: [list(detail.heads) for detail in decode_detail_header(blobs).details] for path, blobs in details.items()
+    }
+    assert heads == {"layer0": [[0, 1]], "layer1": [[0]]}
+    assert "full resolution of 5 of 8 heads was not written" in overview.header.notes[0]
+
+
+def test_overviews_become_coarser_where_they_do_not_fit() -> None:
+    capture = large_capture()
+    budget = AttentionBudget(snapshot_bytes=size(capture.overview().encode()) // 2)
+    overview, _ = budget.admit(0, capture)
+    assert overview is not None
+    assert [(layer.overview_rows, layer.overview_columns) for layer in overview.header.layers] == [(32, 32)] * 2
+    assert "32 x 32 cells instead of 64 x 64" in overview.header.notes[0]
+    fine = capture.overview()
+    expected = fine.plane(0, 1).reshape(32, 2, 32, 2).max((1, 3))
+    np.testing.assert_allclose(overview.plane(0, 1), expected, atol=2 * expected.max() / 255)
+    np.testing.assert_allclose(overview.plane(0, 1, "mass").sum(-1), 1.0, atol=0.05)
+
+
+def test_a_pinned_step_is_written_when_nothing_is_left(capture: AttentionCapture) -> None:
+    budget = AttentionBudget(run_bytes=100, pinned=[7])
+    assert not [step for step in range(7) if budget.wants(step) and budget.admit(step, capture)[0] is not None]
+    assert budget.wants(7)
+    overview, details = budget.admit(7, capture)
+    assert overview is not None
+    assert overview.header.layers[0].overview_rows == 5  # 40 positions, halved three times
+    assert details == {}
+    assert "recorded steps before this one have no attention" in overview.header.notes[-1]
 
 
 def run(budget: AttentionBudget, capture: AttentionCapture, steps: int) -> list[int]:

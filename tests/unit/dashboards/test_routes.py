@@ -160,7 +160,7 @@ def test_attention_routes(server: TensorBoardServer) -> None:
     tab = "structure_attention"
     address = "run=kd&tag=overview/teacher&step=0"
     assert len(server.get(f"{tab}/api/attention/overview?{address}&part=maximum")) == 2 * 9
-    assert server.json(f"{tab}/api/attention/stored?{address}") == {"heads": [[1]]}
+    assert server.json(f"{tab}/api/attention/stored?{address}")["heads"] == [[1]]
     matrix = np.frombuffer(server.get(f"{tab}/api/attention/detail?{address}&layer=0&head=1"), "<f2")
     assert matrix.reshape(3, 3).tolist() == [[1, 0, 0]] * 3
     status, _, text = server.request(f"{tab}/api/attention/detail?{address}&layer=0&head=0")

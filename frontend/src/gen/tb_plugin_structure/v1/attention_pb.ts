@@ -594,7 +594,7 @@ export enum AttentionCodec {
 
   /**
    * Query and key as the kernel received them, and the log-sum-exp of each row: any row is exp(score - log-sum-exp).
-   * The writer compared rows with its float32 recomputation: within 1e-3. Blob of a head: gzip of the query
+   * The writer compared every row with its float32 recomputation: within 1e-3. Blob of a head: gzip of the query
    * [query_length, width] in the form's 16-bit type, then query_length float32 log-sum-exps of the stored values
    * (+infinity where every key is masked). A key blob: gzip of [key_length, width].
    *
