@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--sections", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "benchmarks", help="recorded models are kept")
     parser.add_argument("--quick", action="store_true", help="small models only")
+    parser.add_argument("--models", nargs="+", default=[], help="these only, of the section's models")
     parser.add_argument("--model-explorer", default=shutil.which("model-explorer") or "", help="its command")
     parser.add_argument("--markdown", type=Path, help="write the tables there as well")
     arguments = parser.parse_args()
@@ -37,7 +38,7 @@ def main() -> None:
     tables: list[str] = []
     with sync_playwright() as playwright:
         browser = launch(playwright)
-        lab = Lab(browser, arguments.folder, arguments.quick, arguments.model_explorer)
+        lab = Lab(browser, arguments.folder, arguments.quick, arguments.models, arguments.model_explorer)
         print(f"Chromium {browser.version}, {os.cpu_count()} CPU cores, software rendering", flush=True)
         for name in arguments.sections:
             for report in SECTIONS[name](lab):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -48,16 +50,19 @@ async (canvas, count) => {
 """
 
 
-def measure(lab: Lab) -> list[Report]:
+def measure(lab: Lab) -> Iterator[Report]:
     """First picture, opening, moving, memory and size of the first load; one table a model."""
-    names = SMALL if lab.quick else (*SMALL, *LARGE)
-    return [_one_model(lab, name) for name in names]
+    for name in lab.models or (SMALL if lab.quick else (*SMALL, *LARGE)):
+        yield _one_model(lab, name)
 
 
 def _one_model(lab: Lab, name: str) -> Report:
     logdir = recorded(name, lab.folder)
     report = Report(f"Graph, {name}", HEAD)
-    columns = [_ours(lab, logdir), _graphs(lab, logdir), _explorer(lab, logdir)]
+    columns = []
+    for tool in (_ours, _graphs, _explorer):
+        columns.append(tool(lab, logdir))
+        print(f"{name}, {tool.__name__.strip('_')}: {columns[-1]}", file=sys.stderr, flush=True)
     report.notes = [column.pop("note") for column in columns if "note" in column]
     lines = dict.fromkeys(line for column in columns for line in column)
     report.rows = [(line, *(column.get(line, NOT_MEASURED) for column in columns)) for line in lines]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,11 +42,13 @@ class Lab:
     browser: Browser
     folder: Path
     quick: bool = False
+    #: Models to measure; empty: those of the section.
+    models: Sequence[str] = ()
     #: The command of Model Explorer; "" when it is not installed.
     model_explorer: str = ""
 
 
-Section = Callable[[Lab], list[Report]]
+Section = Callable[[Lab], Iterable[Report]]
 
 
 @contextlib.contextmanager

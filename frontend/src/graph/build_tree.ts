@@ -3,6 +3,10 @@ import type { DecodedAlignment } from "../wire/comparison";
 import { DiffTree, NodeType } from "./diff_tree";
 import { foldRuns } from "./fold";
 import type { ModelSide } from "./model_side";
+import { finishNow, type Sliced } from "./sliced";
+
+/** Rows that are looked at between two pauses. */
+const ROWS_A_SLICE = 2000;
 
 /** A node while the tree is built. */
 export interface Draft {
@@ -18,12 +22,27 @@ export interface Draft {
 
 /** The tree of two aligned models. */
 export function buildTree(teacher: ModelSide, student: ModelSide, alignment: DecodedAlignment): DiffTree {
+  return finishNow(treeOf(teacher, student, alignment));
+}
+
+/** The tree of one model alone: everything is on the teacher's side and has no kind. */
+export function buildSingleTree(model: ModelSide): DiffTree {
+  return finishNow(singleTreeOf(model));
+}
+
+/** As buildTree, with pauses. */
+export function* treeOf(
+  teacher: ModelSide,
+  student: ModelSide,
+  alignment: DecodedAlignment,
+): Sliced<DiffTree> {
   const { pairs, operatorPairs } = alignment;
   const [t, s, parent, kind] = ["teacher", "student", "parent", "kind"].map((name) => pairs.number(name));
   const stack = pairs.number("stack");
   const confidence = pairs.number("confidence");
   const drafts: Draft[] = [];
   for (let row = 0; row < pairs.rows; row++) {
+    if (row % ROWS_A_SLICE === 0) yield;
     drafts.push({
       type: NodeType.CALL,
       teacher: t![row]!,
@@ -54,6 +73,7 @@ export function buildTree(teacher: ModelSide, student: ModelSide, alignment: Dec
   );
   const oconfidence = operatorPairs.number("confidence");
   for (let row = 0; row < operatorPairs.rows; row++) {
+    if (row % ROWS_A_SLICE === 0) yield;
     const [inTeacher, inStudent] = [ot![row]!, os![row]!];
     if ((inTeacher < 0 || placed.teacher[inTeacher]) && (inStudent < 0 || placed.student[inStudent]))
       continue;
@@ -71,6 +91,7 @@ export function buildTree(teacher: ModelSide, student: ModelSide, alignment: Dec
     ["student", student, PairKind.INSERTED],
   ] as const) {
     for (let operator = 0; operator < model.operatorCount; operator++) {
+      if (operator % ROWS_A_SLICE === 0) yield;
       if (placed[side][operator]) continue;
       const holder = callDraft[side].get(model.operatorCall[operator]!) ?? root;
       const both = holder.teacher >= 0 && holder.student >= 0;
@@ -79,13 +100,14 @@ export function buildTree(teacher: ModelSide, student: ModelSide, alignment: Dec
       place(holder, operatorDraft(inTeacher, inStudent, kind, 1));
     }
   }
-  return finish(root, operators, teacher, student);
+  return yield* finish(root, operators, teacher, student);
 }
 
-/** The tree of one model alone: everything is on the teacher's side and has no kind. */
-export function buildSingleTree(model: ModelSide): DiffTree {
+/** As buildSingleTree, with pauses. */
+export function* singleTreeOf(model: ModelSide): Sliced<DiffTree> {
   const drafts: Draft[] = [];
   for (let call = 0; call < model.callCount; call++) {
+    if (call % ROWS_A_SLICE === 0) yield;
     drafts.push({
       type: NodeType.CALL,
       teacher: call,
@@ -103,12 +125,13 @@ export function buildSingleTree(model: ModelSide): DiffTree {
   if (!root) throw new Error(`The record of "${model.name}" holds no module call: the model never ran.`);
   const operators = new Map<Draft, Draft[]>();
   for (let operator = 0; operator < model.operatorCount; operator++) {
+    if (operator % ROWS_A_SLICE === 0) yield;
     const holder = drafts[model.operatorCall[operator]!]!;
     const list = operators.get(holder) ?? [];
     list.push(operatorDraft(operator, -1, PairKind.UNSPECIFIED, 1));
     operators.set(holder, list);
   }
-  return finish(root, operators, model, null);
+  return yield* finish(root, operators, model, null);
 }
 
 function operatorDraft(teacher: number, student: number, kind: PairKind, confidence: number): Draft {
@@ -121,38 +144,66 @@ function firstByRow(drafts: Draft[], side: "teacher" | "student"): Map<number, D
   return found;
 }
 
-function finish(
+function* finish(
   root: Draft,
   operators: Map<Draft, Draft[]>,
   teacher: ModelSide,
   student: ModelSide | null,
-): DiffTree {
+): Sliced<DiffTree> {
   const order: Draft[] = [];
   const parents: number[] = [];
   const ends: number[] = [];
-  const visit = (draft: Draft, parent: number) => {
+  /** What is still to be visited within each node on the way down. */
+  const stack: { node: number; children: Draft[]; next: number }[] = [];
+  const enter = function* (draft: Draft): Sliced<void> {
     const node = order.length;
     order.push(draft);
-    parents.push(parent);
-    ends.push(0);
+    parents.push(stack.at(-1)?.node ?? -1);
+    ends.push(node + 1);
     if (draft.type === NodeType.CALL) {
       const merged = interleave(draft.children, operators.get(draft) ?? [], teacher, student);
-      draft.children = foldRuns(merged, teacher, student);
+      draft.children = yield* foldRuns(merged, teacher, student);
     }
-    for (const child of draft.children) visit(child, node);
-    ends[node] = order.length;
+    if (draft.children.length) stack.push({ node, children: draft.children, next: 0 });
   };
-  visit(root, -1);
+  yield* enter(root);
+  for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+    const draft = top.children[top.next++];
+    if (!draft) {
+      ends[top.node] = order.length;
+      stack.pop();
+    } else if (draft.type === NodeType.OPERATOR) {
+      order.push(draft);
+      parents.push(top.node);
+      ends.push(order.length);
+    } else yield* enter(draft);
+    if (order.length % 64 === 0) yield;
+  }
+  yield;
+  const count = order.length;
+  const columns = {
+    type: new Uint8Array(count),
+    teacher: new Int32Array(count),
+    student: new Int32Array(count),
+    pair: new Int32Array(count),
+    kind: new Uint8Array(count),
+    confidence: new Float32Array(count),
+  };
+  const names = Object.keys(columns) as (keyof typeof columns)[];
+  for (let node = 0; node < count; node++) {
+    if (node % ROWS_A_SLICE === 0) yield;
+    for (const name of names) columns[name][node] = order[node]![name];
+  }
   return new DiffTree(
     { teacher, student },
-    Uint8Array.from(order, (draft) => draft.type),
+    columns.type,
     Int32Array.from(parents),
     Int32Array.from(ends),
-    Int32Array.from(order, (draft) => draft.teacher),
-    Int32Array.from(order, (draft) => draft.student),
-    Int32Array.from(order, (draft) => draft.pair),
-    Uint8Array.from(order, (draft) => draft.kind),
-    Float32Array.from(order, (draft) => draft.confidence),
+    columns.teacher,
+    columns.student,
+    columns.pair,
+    columns.kind,
+    columns.confidence,
   );
 }
 

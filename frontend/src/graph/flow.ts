@@ -1,5 +1,6 @@
 import type { DiffTree, SideName } from "./diff_tree";
 import type { ModelSide } from "./model_side";
+import { finishNow, type Sliced } from "./sliced";
 
 /** `from` of an edge from the k-th input of the model is `inputKey(k)`, always below -1. */
 export function inputKey(k: number): number {
@@ -14,15 +15,18 @@ export const MODEL_OUTPUT = -1;
  * return what they were given (Identity; Dropout in evaluation), which data passes through.
  */
 export class Flow {
-  readonly from: Int32Array;
-  readonly to: Int32Array;
-  readonly tensor: Int32Array;
-  private readonly incomingOffsets: Uint32Array;
-  private readonly incomingEdges: Uint32Array;
-  private readonly outgoingOffsets: Uint32Array;
-  private readonly outgoingEdges: Uint32Array;
+  private constructor(
+    readonly from: Int32Array,
+    readonly to: Int32Array,
+    readonly tensor: Int32Array,
+    private readonly incomingOffsets: Uint32Array,
+    private readonly incomingEdges: Uint32Array,
+    private readonly outgoingOffsets: Uint32Array,
+    private readonly outgoingEdges: Uint32Array,
+  ) {}
 
-  constructor(tree: DiffTree, side: SideName, model: ModelSide) {
+  /** The flow of a side, with pauses. */
+  static *of(tree: DiffTree, side: SideName, model: ModelSide): Sliced<Flow> {
     const from: number[] = [];
     const to: number[] = [];
     const tensors: number[] = [];
@@ -33,7 +37,9 @@ export class Flow {
       tensors.push(tensor);
     };
     const sources = new Sources(tree, side, model);
+    yield;
     for (let operator = 0; operator < model.operatorCount; operator++) {
+      if (operator % 1000 === 0) yield;
       const node = tree.operatorNode[side][operator]!;
       if (node < 0) continue;
       for (const tensor of model.operatorInputs(operator)) {
@@ -48,11 +54,12 @@ export class Flow {
       const source = sources.of(tensor, model.operatorCount, model.callCount);
       if (source >= 0) add(source, MODEL_OUTPUT, tensor);
     }
-    this.from = Int32Array.from(from);
-    this.to = Int32Array.from(to);
-    this.tensor = Int32Array.from(tensors);
-    [this.incomingOffsets, this.incomingEdges] = group(this.to, tree.count);
-    [this.outgoingOffsets, this.outgoingEdges] = group(this.from, tree.count);
+    const [starts, ends] = [Int32Array.from(from), Int32Array.from(to)];
+    yield;
+    const incoming = group(ends, tree.count);
+    yield;
+    const outgoing = group(starts, tree.count);
+    return new Flow(starts, ends, Int32Array.from(tensors), ...incoming, ...outgoing);
   }
 
   /** Numbers of the edges into a node. */
@@ -136,8 +143,13 @@ function group(ends: Int32Array, nodes: number): [Uint32Array, Uint32Array] {
   return [offsets, edges];
 }
 
-/** The flows of both sides of a tree, made when first asked for. */
+/** The flow of a side of a tree, made when first asked for; null without such a side. */
 export function flowOf(tree: DiffTree, side: SideName): Flow | null {
+  return finishNow(slicedFlowOf(tree, side));
+}
+
+/** As flowOf, with pauses. */
+export function* slicedFlowOf(tree: DiffTree, side: SideName): Sliced<Flow | null> {
   const model = tree.side(side);
   if (!model) return null;
   let flows = known.get(tree);
@@ -145,7 +157,7 @@ export function flowOf(tree: DiffTree, side: SideName): Flow | null {
     flows = {};
     known.set(tree, flows);
   }
-  flows[side] ??= new Flow(tree, side, model);
+  flows[side] ??= yield* Flow.of(tree, side, model);
   return flows[side];
 }
 

@@ -2,6 +2,7 @@ import { PairKind } from "../gen/tb_plugin_structure/v1/alignment_pb";
 import type { Draft } from "./build_tree";
 import { NodeType } from "./diff_tree";
 import type { ModelSide } from "./model_side";
+import type { Sliced } from "./sliced";
 
 /** A path segment that is a number: "layer.3", but not "layer3", whose siblings are stages of their own. */
 const NUMBERED = /(^|\.)\d+(?=\.|$)/g;
@@ -16,8 +17,12 @@ const LONGEST_PERIOD = 4;
  * Folds runs of repeated siblings into one node each: the blocks of an aligned stack, blocks of one class at
  * numbered paths, and repeated calls of one module; also with the same operators after each block.
  */
-export function foldRuns(children: Draft[], teacher: ModelSide, student: ModelSide | null): Draft[] {
-  const signatures = children.map((draft) => signature(draft, teacher, student));
+export function* foldRuns(children: Draft[], teacher: ModelSide, student: ModelSide | null): Sliced<Draft[]> {
+  const signatures: string[] = [];
+  for (const draft of children) {
+    signatures.push(signature(draft, teacher, student));
+    if (signatures.length % 500 === 0) yield;
+  }
   const folded: Draft[] = [];
   let at = 0;
   while (at < children.length) {

@@ -3,13 +3,18 @@ import { type DiffTree, NodeType } from "./diff_tree";
 
 /** How many leaves of each kind lie below a node. Leaves are what cannot be opened, operators inside them aside. */
 export class KindCounts {
+  /** For each kind, how many of its leaves come before a node. */
   private readonly sums: Map<number, Uint32Array> = new Map();
 
   constructor(private readonly tree: DiffTree) {
-    for (const { kind } of KINDS) this.sums.set(kind, new Uint32Array(tree.count + 1));
-    for (let node = 0; node < tree.count; node++) {
-      const counted = this.isLeaf(node) ? tree.kind[node]! : -1;
-      for (const [kind, sums] of this.sums) sums[node + 1] = sums[node]! + (kind === counted ? 1 : 0);
+    const kindOfLeaf = new Int16Array(tree.count).fill(-1);
+    for (let node = 0; node < tree.count; node++) if (this.isLeaf(node)) kindOfLeaf[node] = tree.kind[node]!;
+    for (const { kind } of KINDS) {
+      const sums = new Uint32Array(tree.count + 1);
+      for (let node = 0; node < tree.count; node++) {
+        sums[node + 1] = sums[node]! + (kindOfLeaf[node] === kind ? 1 : 0);
+      }
+      this.sums.set(kind, sums);
     }
   }
 

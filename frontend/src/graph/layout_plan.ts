@@ -1,8 +1,9 @@
 import { type Arrangement, cardSize, edgeLabel, HEADER_HEIGHT, mergedEdgeLabel } from "./card";
 import type { DiffTree } from "./diff_tree";
-import { buildLevel, type Level, type Port } from "./level";
+import { buildLevel, type Level, levelOf, type Port } from "./level";
 import type { LevelLayout, LevelSpec } from "./level_layout";
 import { pillText } from "./port_name";
+import { finishNow, type Sliced } from "./sliced";
 import { textWidth } from "./text_width";
 
 /** Edge labels are left out of levels with more edges than this: nobody could read them. */
@@ -42,17 +43,31 @@ export class LayoutPlan {
 
   /** For each open node that is reachable from the root, the number of its spec. */
   specsOf(isOpen: (node: number) => boolean): Map<number, number> {
+    return finishNow(this.slicedSpecsOf(isOpen));
+  }
+
+  /** As specsOf, with pauses. */
+  *slicedSpecsOf(isOpen: (node: number) => boolean): Sliced<Map<number, number>> {
+    // Nodes are in preorder: from the last to the first, what is inside comes before what is around it.
+    const shown = [0];
+    for (let at = 0; at < shown.length; at++) {
+      for (const child of this.tree.children(shown[at]!)) {
+        if (isOpen(child) && this.tree.isExpandable(child)) shown.push(child);
+      }
+      if (at % 500 === 0) yield;
+    }
+    shown.sort((a, b) => b - a);
     const found = new Map<number, number>();
-    const visit = (node: number): number => {
-      const level = this.level(node);
-      const nested = Int32Array.from(level.children, (child) =>
-        isOpen(child) && this.tree.isExpandable(child) ? visit(child) : -1,
-      );
-      const id = this.intern(level, nested);
-      found.set(node, id);
-      return id;
-    };
-    visit(0);
+    for (const node of shown) {
+      let level = this.levels.get(node);
+      if (!level) {
+        level = yield* levelOf(this.tree, node);
+        this.levels.set(node, level);
+      }
+      const nested = Int32Array.from(level.children, (child) => found.get(child) ?? -1);
+      found.set(node, this.intern(level, nested));
+      yield;
+    }
     return found;
   }
 

@@ -1,5 +1,6 @@
 import type { DiffTree, SideName } from "./diff_tree";
-import { type Flow, flowOf, MODEL_OUTPUT } from "./flow";
+import { type Flow, MODEL_OUTPUT, slicedFlowOf } from "./flow";
+import { finishNow, type Sliced } from "./sliced";
 
 /**
  * What one opened node shows: its children, the data flow among them, and ports where data crosses its border.
@@ -41,6 +42,11 @@ export interface LevelEdge {
 }
 
 export function buildLevel(tree: DiffTree, node: number): Level {
+  return finishNow(levelOf(tree, node));
+}
+
+/** As buildLevel, with pauses. */
+export function* levelOf(tree: DiffTree, node: number): Sliced<Level> {
   const children = tree.children(node);
   const position = new Map<number, number>();
   children.forEach((child, index) => {
@@ -48,23 +54,24 @@ export function buildLevel(tree: DiffTree, node: number): Level {
   });
   const builder = new LevelBuilder(node, children);
   for (const side of ["teacher", "student"] as const) {
-    const flow = flowOf(tree, side);
+    const flow = yield* slicedFlowOf(tree, side);
     if (!flow) continue;
-    collect(tree, node, side, flow, position, builder);
+    yield* collect(tree, node, side, flow, position, builder);
     if (node === 0) nameOutputs(tree, side, flow, position, builder);
   }
   return builder.finish();
 }
 
-function collect(
+function* collect(
   tree: DiffTree,
   node: number,
   side: SideName,
   flow: Flow,
   position: Map<number, number>,
   builder: LevelBuilder,
-): void {
+): Sliced<void> {
   for (let at = node + 1; at < tree.end[node]!; at++) {
+    if ((at - node) % 1000 === 0) yield;
     const incoming = flow.incoming(at);
     const outgoing = flow.outgoing(at);
     if (!incoming.length && !outgoing.length) continue;
@@ -136,20 +143,21 @@ class LevelBuilder {
   }
 
   finish(): Level {
-    const inKeys = [...this.inPorts.keys()];
-    const outKeys = [...this.outPorts.keys()];
+    const places = (ports: Map<number, Port>, first: number) =>
+      new Map(Array.from(ports.keys(), (key, index) => [key, first + index]));
+    const inPlaces = places(this.inPorts, this.children.length);
+    const outPlaces = places(this.outPorts, this.children.length + inPlaces.size);
     const edges: LevelEdge[] = [];
     for (const [name, { tensors, ...edge }] of this.edges) {
       edge.count = tensors.size;
-      if (name.startsWith("in")) edge.from = this.children.length + inKeys.indexOf(edge.from);
-      if (name.startsWith("out")) edge.to = this.children.length + inKeys.length + outKeys.indexOf(edge.from);
+      if (name.startsWith("in")) edge.from = inPlaces.get(edge.from)!;
+      if (name.startsWith("out")) {
+        edge.to = outPlaces.get(edge.from)!;
+        this.outPorts.get(edge.from)!.count = edge.count;
+      }
       edges.push(edge);
     }
     const outPorts = [...this.outPorts.values()].map((out) => ({ ...out, key: this.children[out.key]! }));
-    for (const port of outPorts) {
-      const at = this.children.length + inKeys.length + outPorts.indexOf(port);
-      port.count = edges.find(({ to }) => to === at)?.count ?? 1;
-    }
     return {
       node: this.node,
       children: this.children,

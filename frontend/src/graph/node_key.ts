@@ -1,4 +1,6 @@
 import { type DiffTree, NodeType, type SideName } from "./diff_tree";
+import type { ModelSide } from "./model_side";
+import { finishNow, type Sliced } from "./sliced";
 
 /**
  * A name for a node that holds over reloads, steps and other pairings of the same models:
@@ -33,27 +35,27 @@ function callKey(tree: DiffTree, side: SideName, call: number): string {
 /** How many calls of the same module came before, in the whole pass. */
 function callOrdinal(tree: DiffTree, side: SideName, call: number): number {
   const model = tree.side(side)!;
-  const calls = tree.side(side)!.tables.modules.number("calls")[model.callModule[call]!]!;
-  if (calls < 2) return 0;
-  let ordinal = 0;
-  for (let other = 0; other < call; other++)
-    if (model.callModule[other] === model.callModule[call]) ordinal++;
-  return ordinal;
+  let ordinals = knownOrdinals.get(model);
+  if (!ordinals) {
+    const calls = new Uint32Array(model.tables.modules.rows);
+    ordinals = Uint32Array.from(model.callModule, (module: number) => calls[module]!++);
+    knownOrdinals.set(model, ordinals);
+  }
+  return ordinals[call]!;
 }
+
+const knownOrdinals = new WeakMap<ModelSide, Uint32Array>();
 
 /** Finds nodes by their keys. */
 export class KeyIndex {
-  private readonly nodes = new Map<string, number>();
+  constructor(
+    private readonly tree: DiffTree,
+    private readonly nodes: ReadonlyMap<string, number> = finishNow(nodesByKey(tree)),
+  ) {}
 
-  constructor(private readonly tree: DiffTree) {
-    for (let node = 0; node < tree.count; node++) {
-      if (tree.type[node] === NodeType.OPERATOR) continue;
-      for (const side of ["teacher", "student"] as const) {
-        if (!tree.hasSide(node, side)) continue;
-        const key = `${side === "student" ? "S" : "T"}:${sideKey(tree, node, side)}`;
-        if (!this.nodes.has(key)) this.nodes.set(key, node);
-      }
-    }
+  /** As the constructor, with pauses. */
+  static *of(tree: DiffTree): Sliced<KeyIndex> {
+    return new KeyIndex(tree, yield* nodesByKey(tree));
   }
 
   /** The node with this key; for an operator that is gone the call around it; -1 when nothing fits. */
@@ -76,4 +78,18 @@ export class KeyIndex {
     }
     return call;
   }
+}
+
+function* nodesByKey(tree: DiffTree): Sliced<Map<string, number>> {
+  const nodes = new Map<string, number>();
+  for (let node = 0; node < tree.count; node++) {
+    if (node % 1000 === 0) yield;
+    if (tree.type[node] === NodeType.OPERATOR) continue;
+    for (const side of ["teacher", "student"] as const) {
+      if (!tree.hasSide(node, side)) continue;
+      const key = `${side === "student" ? "S" : "T"}:${sideKey(tree, node, side)}`;
+      if (!nodes.has(key)) nodes.set(key, node);
+    }
+  }
+  return nodes;
 }

@@ -1,6 +1,7 @@
+import { useEffect } from "preact/hooks";
 import { nodeName } from "../../graph/card";
 import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
-import type { DimensionOrigin, DimensionStep } from "../../graph/dimension_origin";
+import { type DimensionOrigin, type DimensionStep, dimensionOrigin } from "../../graph/dimension_origin";
 import { Button } from "../../ui/Button";
 import type { DiffState } from "./diff_state";
 
@@ -11,9 +12,16 @@ const LETTER = { teacher: "T", student: "S" } as const;
 /** Where each dimension of the result comes from: choose one, and its way is listed here and shown in the picture. */
 export function Dimensions({ state, tree, node }: { state: DiffState; tree: DiffTree; node: number }) {
   const sides = (["teacher", "student"] as const).filter((side) => shapeOf(tree, node, side)?.length);
-  if (!sides.length) return null;
   const chosen = state.dimension.value;
   const origin = state.origin.value;
+  const key = chosen && `${node} ${chosen.side} ${chosen.position}`;
+  useEffect(() => {
+    state.origin.value = chosen && findOrigin(tree, node, chosen);
+    return () => {
+      state.origin.value = null;
+    };
+  }, [tree, key]);
+  if (!sides.length) return null;
   return (
     <section>
       <h3>Where a dimension comes from</h3>
@@ -42,12 +50,29 @@ export function Dimensions({ state, tree, node }: { state: DiffState; tree: Diff
   );
 }
 
-function shapeOf(tree: DiffTree, node: number, side: SideName): ArrayLike<number> | null {
+/** The tensor that stands for a node's result on one side; -1 without one. */
+function resultOf(tree: DiffTree, node: number, side: SideName): number {
   const model = tree.side(side);
   const row = tree[side][node]!;
-  if (!model || row < 0 || tree.type[node] === NodeType.FOLD) return null;
-  const output = model.mainOutput(row, tree.type[node] === NodeType.OPERATOR);
-  return output < 0 ? null : model.shape(output);
+  if (!model || row < 0 || tree.type[node] === NodeType.FOLD) return -1;
+  return model.mainOutput(row, tree.type[node] === NodeType.OPERATOR);
+}
+
+function shapeOf(tree: DiffTree, node: number, side: SideName): ArrayLike<number> | null {
+  const output = resultOf(tree, node, side);
+  return output < 0 ? null : tree.side(side)!.shape(output);
+}
+
+function findOrigin(
+  tree: DiffTree,
+  node: number,
+  { side, position }: { side: SideName; position: number },
+): DimensionOrigin | null {
+  const output = resultOf(tree, node, side);
+  const model = tree.side(side);
+  return model && output >= 0 && position < model.shape(output).length
+    ? dimensionOrigin(model, output, position)
+    : null;
 }
 
 interface WayProps {

@@ -5,6 +5,7 @@ import { type ExportItem, Frame } from "../../ui/Frame";
 import type { KeyHelp } from "../../ui/Help";
 import { useKeys } from "../../ui/keys";
 import { KINDS } from "../../ui/kinds";
+import { Later } from "../../ui/Later";
 import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
 import { adoptStyles } from "../../ui/styles";
@@ -16,7 +17,6 @@ import css from "./graph_diff.css?inline";
 import { Inspector } from "./Inspector";
 import { Outline, outlineKey } from "./Outline";
 import { outlineRows } from "./outline_rows";
-import { PlanDialog } from "./PlanDialog";
 import { pairOptions } from "./pins";
 import { Splitter } from "./Splitter";
 import { sentenceOf } from "./sentence";
@@ -41,6 +41,8 @@ const KEYS: KeyHelp = [
   ["x", "unpair"],
   ["Ctrl+Z", "undo a change of pairs; with Shift redo"],
 ];
+
+const loadPlanDialog = () => import("./PlanDialog").then(({ PlanDialog }) => PlanDialog);
 
 /** The Graph diff tab. */
 export function GraphDiff({ session }: { session: Session }) {
@@ -109,7 +111,7 @@ function Panes({ state, commands }: { state: DiffState; commands: GraphCommands 
         {hasGraph && <GraphPane state={state} commands={commands} />}
         <Inspector state={state} />
       </div>
-      {state.planOpen.value && <PlanDialog state={state} />}
+      {state.planOpen.value && <Later load={loadPlanDialog} with={{ state }} />}
     </div>
   );
 }

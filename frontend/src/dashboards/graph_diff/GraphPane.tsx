@@ -6,6 +6,7 @@ import { LayoutClient } from "../../graph/layout_client";
 import { LayoutPlan } from "../../graph/layout_plan";
 import type { Place } from "../../graph/scene";
 import { Scene } from "../../graph/scene";
+import { finishSliced } from "../../graph/sliced";
 import { announce } from "../../ui/announce";
 import { palette } from "../../ui/tokens";
 import { tooltip } from "../../ui/tooltip";
@@ -42,7 +43,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
     Object.assign(commands, { view, client });
 
     let generation = 0;
-    let turn = 0;
+    let latest = new AbortController();
     const stopScene = effect(() => {
       const comparison = state.comparison.value;
       const open = state.open.value;
@@ -54,11 +55,11 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       }
       const plan = commands.plan;
       const anchor = state.anchor;
-      const mine = ++turn;
-      const specs = plan.specsOf((node) => open.has(node));
-      const missing = plan.missing(specs.values());
-      const show = () => {
-        if (mine !== turn) return;
+      latest.abort();
+      latest = new AbortController();
+      const { signal } = latest;
+      const numbers = generation;
+      const show = (specs: Map<number, number>) => {
         const scene = new Scene(plan, specs);
         const isNew = commands.scene?.tree !== scene.tree;
         commands.scene = scene;
@@ -72,18 +73,20 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
         if (target > 0) view.reveal(target, placeSide(commands.scene, target));
         else view.fit();
       };
-      if (!missing.length) show();
-      else {
-        client.layout(generation, missing).then(
-          (layouts) => {
-            for (const layout of layouts) plan.layouts.set(layout.id, layout);
-            show();
-          },
-          (error: Error) => {
-            state.trouble.value = error.message;
-          },
+      const prepare = async () => {
+        const specs = await finishSliced(
+          plan.slicedSpecsOf((node) => open.has(node)),
+          signal,
         );
-      }
+        const missing = plan.missing(specs.values());
+        if (missing.length) {
+          for (const layout of await client.layout(numbers, missing)) plan.layouts.set(layout.id, layout);
+        }
+        if (!signal.aborted) show(specs);
+      };
+      prepare().catch((error: Error) => {
+        if (!signal.aborted) state.trouble.value = error.message;
+      });
     });
     const stopLook = effect(() => {
       const comparison = state.comparison.value;
@@ -110,7 +113,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       if (node > 0 && commands.scene) view.reveal(node, placeSide(commands.scene, node));
     });
     return () => {
-      turn++;
+      latest.abort();
       stopScene();
       stopLook();
       stopReveal();

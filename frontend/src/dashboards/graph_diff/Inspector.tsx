@@ -4,7 +4,7 @@ import { Button, CopyButton } from "../../ui/Button";
 import { exactNumber, ratio, shortBytes, shortDuration, shortNumber } from "../../ui/format";
 import { KindBadge } from "../../ui/Kind";
 import { kindStyle } from "../../ui/kinds";
-import { Dimensions } from "./Dimensions";
+import { Later } from "../../ui/Later";
 import type { Comparison, DiffState } from "./diff_state";
 import { hookSnippets } from "./hook_snippets";
 import { Kernels } from "./Kernels";
@@ -17,6 +17,8 @@ import {
   quantities,
   tensorLines,
 } from "./pair_facts";
+
+const loadDimensions = () => import("./Dimensions").then(({ Dimensions }) => Dimensions);
 
 /** All that is known of the selected pair. */
 export function Inspector({ state }: { state: DiffState }) {
@@ -57,7 +59,7 @@ export function Inspector({ state }: { state: DiffState }) {
       {!isFold && <Quantities list={quantities(tree, node)} isPair={isPair} />}
       {!isFold && <Lines title="Inputs" lines={tensorLines(tree, node, "inputs")} isPair={isPair} mono />}
       {!isFold && <Lines title="Outputs" lines={tensorLines(tree, node, "outputs")} isPair={isPair} mono />}
-      {!isFold && <Dimensions state={state} tree={tree} node={node} />}
+      {!isFold && <Later load={loadDimensions} with={{ state, tree, node }} />}
       {!isFold && <Lines title="Attributes" lines={attributeLines(tree, node)} isPair={isPair} mono />}
       {!isFold && <Lines title="State" lines={flagLines(tree, node)} isPair={isPair} />}
       {isPair && <Evidence state={state} comparison={comparison} node={node} />}

@@ -1,15 +1,17 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import { buildSingleTree, buildTree } from "../../graph/build_tree";
+import { singleTreeOf, treeOf } from "../../graph/build_tree";
 import type { Arrangement } from "../../graph/card";
 import { COLOURINGS, Painting } from "../../graph/colouring";
 import { cone } from "../../graph/cone";
-import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
-import { type DimensionOrigin, dimensionOrigin } from "../../graph/dimension_origin";
+import type { DiffTree, SideName } from "../../graph/diff_tree";
+import type { DimensionOrigin } from "../../graph/dimension_origin";
+import { slicedFlowOf } from "../../graph/flow";
 import { KindCounts } from "../../graph/kind_counts";
 import { ModelSide } from "../../graph/model_side";
 import { KeyIndex, nodeKey } from "../../graph/node_key";
 import { firstOpening } from "../../graph/opening";
 import { parseQuery } from "../../graph/search_query";
+import { finishSliced, type Sliced } from "../../graph/sliced";
 import { announce } from "../../ui/announce";
 import { KINDS } from "../../ui/kinds";
 import { Resource } from "../../ui/resource";
@@ -67,7 +69,8 @@ export class DiffState {
   readonly weighEdges = signal(false);
   /** The dimension of the selected node's result whose origin is shown; null for none. */
   readonly dimension = signal<{ side: SideName; position: number } | null>(null);
-  readonly origin: ReadonlySignal<DimensionOrigin | null>;
+  /** Its way, which the view of dimensions finds. */
+  readonly origin = signal<DimensionOrigin | null>(null);
   /** Counts the measurements that were read: what shows them looks again. */
   readonly measured = signal(0);
   /** What went wrong while the rest still works; "" when nothing did. */
@@ -102,7 +105,6 @@ export class DiffState {
       const wanted = this.kinds.value.split(",");
       return new Set<number>(KINDS.filter(({ id }) => wanted.includes(id)).map(({ kind }) => kind));
     });
-    this.origin = computed(() => this.computeOrigin());
     this.faint = computed(() => this.computeFaint());
     this.matches = computed(() => {
       const { value } = this.comparison;
@@ -272,11 +274,7 @@ export class DiffState {
         student ? this.structure(student) : null,
         student && intent ? fetchAlignment(teacher, student, intent, signal) : null,
       ]);
-      const tree =
-        s && alignment
-          ? buildTree(new ModelSide(t), new ModelSide(s), alignment)
-          : buildSingleTree(new ModelSide(t));
-      return { tree, alignment, keys: new KeyIndex(tree), counts: new KindCounts(tree) };
+      return finishSliced(comparisonOf(t, s, alignment), signal);
     });
   }
 
@@ -361,18 +359,6 @@ export class DiffState {
     return text.length <= LONGEST_OPEN ? text || "T:" : "";
   }
 
-  private computeOrigin(): DimensionOrigin | null {
-    const tree = this.comparison.value?.tree;
-    const [node, dimension] = [this.selected.value, this.dimension.value];
-    if (!tree || !dimension || node < 0) return null;
-    const model = tree.side(dimension.side);
-    const row = tree[dimension.side][node]!;
-    if (!model || row < 0 || tree.type[node] === NodeType.FOLD) return null;
-    const tensor = model.mainOutput(row, tree.type[node] === NodeType.OPERATOR);
-    if (tensor < 0 || dimension.position >= model.shape(tensor).length) return null;
-    return dimensionOrigin(model, tensor, dimension.position);
-  }
-
   /** Which nodes recede: those outside of a dimension's way, outside of the cone, or without the kinds that are filtered for. */
   private computeFaint(): Uint8Array | null {
     const { value } = this.comparison;
@@ -400,6 +386,22 @@ export class DiffState {
     }
     return faint;
   }
+}
+
+/** All that the picture needs, its data flow included, with pauses: models may be large. */
+function* comparisonOf(
+  t: StructureTables,
+  s: StructureTables | null,
+  alignment: DecodedAlignment | null,
+): Sliced<Comparison> {
+  const teacher = new ModelSide(t);
+  const tree =
+    s && alignment ? yield* treeOf(teacher, new ModelSide(s), alignment) : yield* singleTreeOf(teacher);
+  yield;
+  const keys = yield* KeyIndex.of(tree);
+  for (const side of ["teacher", "student"] as const) yield* slicedFlowOf(tree, side);
+  yield;
+  return { tree, alignment, keys, counts: new KindCounts(tree) };
 }
 
 /** 1 for each node that a dimension did not come through. */
