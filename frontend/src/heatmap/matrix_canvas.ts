@@ -1,5 +1,15 @@
 import type { ColorMap } from "./color_maps";
-import { labelPositions, moveWindow, revealCell, wholeMatrix, zoomWindow } from "./matrix_window";
+import {
+  insideMatrix,
+  labelPositions,
+  moveWindow,
+  overlap,
+  pixelsOf,
+  revealCell,
+  scaled,
+  wholeMatrix,
+  zoomWindow,
+} from "./matrix_window";
 import { type Box, createPixels, type Matrix, rasterize } from "./rasterize";
 
 export interface MatrixCell {
@@ -7,9 +17,19 @@ export interface MatrixCell {
   readonly column: number;
 }
 
-/** What a matrix canvas draws. */
+/** Finer values of a part of a matrix. */
+export interface MatrixPatch {
+  readonly matrix: Matrix;
+  /** The part, in positions. */
+  readonly box: Box;
+}
+
+/** What a matrix canvas draws. Rows and columns are positions: a cell of the matrix may stand for several. */
 export interface MatrixPicture {
   readonly matrix: Matrix;
+  readonly rows: number;
+  readonly columns: number;
+  readonly patch: MatrixPatch | null;
   readonly colorIndex: (value: number) => number;
   readonly colors: ColorMap;
   readonly rowLabels: readonly string[];
@@ -30,6 +50,8 @@ export interface MatrixInk {
 export interface MatrixEvents {
   onHover(cell: MatrixCell | null): void;
   onSelect(cell: MatrixCell): void;
+  /** Another part is in view. */
+  onView(view: Box): void;
 }
 
 const FONT = '11px "Roboto Mono", ui-monospace, "DejaVu Sans Mono", monospace';
@@ -72,23 +94,25 @@ export class MatrixCanvas {
     this.resize.observe(element);
   }
 
-  show(picture: MatrixPicture, ink: MatrixInk): void {
-    const { rows, columns } = picture.matrix;
-    const previous = this.picture?.matrix;
-    if (previous?.rows !== rows || previous.columns !== columns) {
-      this.view = wholeMatrix(rows, columns);
-      this.cursor = null;
-    }
+  /** Draws a picture; `view` is the part of it to show, null for all of it. */
+  show(picture: MatrixPicture, ink: MatrixInk, view: Box | null): void {
+    const { rows, columns } = picture;
+    if (this.picture?.rows !== rows || this.picture.columns !== columns) this.cursor = null;
+    this.view = view === null ? wholeMatrix(rows, columns) : insideMatrix(view, rows, columns);
     this.picture = picture;
     this.ink = ink;
     this.scheduleDraw();
   }
 
+  private look(view: Box): void {
+    this.view = view;
+    this.scheduleDraw();
+    this.events.onView(view);
+  }
+
   /** Shows the whole matrix again. */
   fit(): void {
-    if (this.picture === null) return;
-    this.view = wholeMatrix(this.picture.matrix.rows, this.picture.matrix.columns);
-    this.scheduleDraw();
+    if (this.picture !== null) this.look(wholeMatrix(this.picture.rows, this.picture.columns));
   }
 
   /** The picture as drawn, for download. */
@@ -124,7 +148,17 @@ export class MatrixCanvas {
     const { plot } = this;
     const pixels = createPixels(Math.round(plot.width * ratio), Math.round(plot.height * ratio));
     const all = { x: 0, y: 0, width: pixels.width, height: pixels.height };
-    rasterize(pixels, all, picture.matrix, this.view, picture.colorIndex, picture.colors);
+    const { matrix, patch, rows, columns, colorIndex, colors } = picture;
+    const [down, across] = [matrix.rows / rows, matrix.columns / columns];
+    rasterize(pixels, all, matrix, scaled(this.view, across, down), colorIndex, colors);
+    const part = patch === null ? null : overlap(this.view, patch.box);
+    if (patch !== null && part !== null) {
+      const { matrix: fine, box } = patch;
+      const target = pixelsOf(part, this.view, pixels.width, pixels.height);
+      const window = { ...part, x: part.x - box.x, y: part.y - box.y };
+      const cells = scaled(window, fine.columns / box.width, fine.rows / box.height);
+      if (target.width > 0 && target.height > 0) rasterize(pixels, target, fine, cells, colorIndex, colors);
+    }
     const bytes = new Uint8ClampedArray(pixels.data.buffer as ArrayBuffer);
     context.putImageData(
       new ImageData(bytes, pixels.width, pixels.height),
@@ -150,7 +184,7 @@ export class MatrixCanvas {
         .reduce((sum, label) => Math.max(sum, context.measureText(shorten(label)).width), 10);
     const left = Math.min(LONGEST_LABEL, widest(picture.rowLabels)) + 10 + TITLE_HEIGHT;
     const top = Math.min(LONGEST_LABEL, widest(picture.columnLabels)) + 10 + TITLE_HEIGHT;
-    const { rows, columns } = picture.matrix;
+    const { rows, columns } = picture;
     // Square cells where they fit, so that the diagonal is one; long axes are squeezed instead.
     const side = Math.min((width - left - 6) / columns, (height - top - 6) / rows);
     const isSlim = Math.max(rows, columns) > 4 * Math.min(rows, columns);
@@ -266,15 +300,14 @@ export class MatrixCanvas {
 
   private readonly onPointerMove = (event: PointerEvent): void => {
     if (this.drag !== null && this.picture !== null) {
-      const { matrix } = this.picture;
+      const { rows, columns } = this.picture;
       const dx = event.clientX - this.drag.x;
       const dy = event.clientY - this.drag.y;
       if (Math.hypot(dx, dy) > 4) this.drag.moved = true;
       if (this.drag.moved) {
         const byColumns = (-dx * this.view.width) / this.plot.width;
         const byRows = (-dy * this.view.height) / this.plot.height;
-        this.view = moveWindow(this.drag.view, byColumns, byRows, matrix.rows, matrix.columns);
-        this.scheduleDraw();
+        this.look(moveWindow(this.drag.view, byColumns, byRows, rows, columns));
         return;
       }
     }
@@ -308,9 +341,8 @@ export class MatrixCanvas {
 
   private zoom(factor: number, x: number, y: number): void {
     if (this.picture === null) return;
-    const { rows, columns } = this.picture.matrix;
-    this.view = zoomWindow(this.view, factor, x, y, rows, columns);
-    this.scheduleDraw();
+    const { rows, columns } = this.picture;
+    this.look(zoomWindow(this.view, factor, x, y, rows, columns));
   }
 
   private readonly onDoubleClick = (event: MouseEvent): void => {
@@ -320,7 +352,7 @@ export class MatrixCanvas {
 
   private readonly onKeyDown = (event: KeyboardEvent): void => {
     if (this.picture === null || event.altKey || event.ctrlKey || event.metaKey) return;
-    const { rows, columns } = this.picture.matrix;
+    const { rows, columns } = this.picture;
     const cell = this.cursor ?? { row: Math.max(0, this.picture.selectedRow), column: 0 };
     const step = event.shiftKey ? 10 : 1;
     const moves: Record<string, [number, number]> = {
@@ -336,10 +368,7 @@ export class MatrixCanvas {
         column: Math.max(0, Math.min(columns - 1, cell.column + move[1])),
       };
       const view = revealCell(this.view, next.row, next.column, rows, columns);
-      if (view.x !== this.view.x || view.y !== this.view.y) {
-        this.view = view;
-        this.scheduleDraw();
-      }
+      if (view.x !== this.view.x || view.y !== this.view.y) this.look(view);
       this.setCursor(next);
     } else if (event.key === "Enter") this.events.onSelect(cell);
     else if (event.key === "+" || event.key === "=") this.zoom(1.5, 0.5, 0.5);

@@ -45,6 +45,45 @@ export function revealCell(window: Box, row: number, column: number, rows: numbe
   );
 }
 
+/** A view that came from elsewhere, cut to the matrix. */
+export function insideMatrix(window: Box, rows: number, columns: number): Box {
+  const width = clamp(window.width, Math.min(4, columns), columns);
+  const height = clamp(window.height, Math.min(4, rows), rows);
+  return fitInside({ ...window, width, height }, rows, columns);
+}
+
+/** The part of two boxes that both have; null when they do not meet. */
+export function overlap(a: Box, b: Box): Box | null {
+  const x = Math.max(a.x, b.x);
+  const y = Math.max(a.y, b.y);
+  const width = Math.min(a.x + a.width, b.x + b.width) - x;
+  const height = Math.min(a.y + a.height, b.y + b.height) - y;
+  return width > 0 && height > 0 ? { x, y, width, height } : null;
+}
+
+/** A box in other units. */
+export function scaled(box: Box, across: number, down: number): Box {
+  return { x: box.x * across, y: box.y * down, width: box.width * across, height: box.height * down };
+}
+
+/** Whole pixels that a part of the view covers. */
+export function pixelsOf(part: Box, view: Box, width: number, height: number): Box {
+  const left = Math.round(((part.x - view.x) / view.width) * width);
+  const top = Math.round(((part.y - view.y) / view.height) * height);
+  const right = Math.round(((part.x + part.width - view.x) / view.width) * width);
+  const bottom = Math.round(((part.y + part.height - view.y) / view.height) * height);
+  return { x: left, y: top, width: right - left, height: bottom - top };
+}
+
+/** The whole positions that a view touches, with a margin on every side, inside the matrix. */
+export function wholePositions(view: Box, margin: number, rows: number, columns: number): Box {
+  const x = Math.max(0, Math.floor(view.x - margin * view.width));
+  const y = Math.max(0, Math.floor(view.y - margin * view.height));
+  const right = Math.min(columns, Math.ceil(view.x + view.width * (1 + margin)));
+  const bottom = Math.min(rows, Math.ceil(view.y + view.height * (1 + margin)));
+  return { x, y, width: right - x, height: bottom - y };
+}
+
 function fitInside(window: Box, rows: number, columns: number): Box {
   return {
     ...window,

@@ -13,6 +13,13 @@ import { getBytes, getJson } from "./request";
 
 export type PlaneKind = "maximum" | "mass";
 
+/** Row-major values, `columns` a row. */
+export interface Matrix {
+  readonly values: Float32Array;
+  readonly rows: number;
+  readonly columns: number;
+}
+
 /** Bytes of one head's overview; byte c stands for `scale · (c / 255)²`. */
 export interface StoredPlane {
   readonly bytes: Uint8Array;
@@ -85,10 +92,51 @@ export async function fetchStatistics(address: Address, signal?: AbortSignal): P
   );
 }
 
+/** Heads of a layer that are stored in full resolution, in one form. */
+export interface StoredHeads {
+  heads: number[];
+  form: "matrix" | "query and key" | "tiles" | "rows" | "unknown";
+  /** How exact the values are, for people. */
+  guarantee: string;
+  /** The query positions that were kept; absent when all were. */
+  rows?: number[];
+}
+
 /** For each layer of an overview, the heads that are stored in full resolution. */
-export async function fetchStoredHeads(address: Address, signal?: AbortSignal): Promise<number[][]> {
-  const { heads } = await getJson<{ heads: number[][] }>("api/attention/stored", { ...address }, signal);
-  return heads;
+export async function fetchStoredHeads(address: Address, signal?: AbortSignal): Promise<StoredHeads[][]> {
+  const { stored } = await getJson<{ stored: StoredHeads[][] }>(
+    "api/attention/stored",
+    { ...address },
+    signal,
+  );
+  return stored;
+}
+
+/** A part of a head in full resolution, in positions, with the largest value of each of rowCells × columnCells blocks. */
+export async function fetchWindow(
+  address: Address,
+  head: { layer: number; head: number },
+  part: { x: number; y: number; width: number; height: number },
+  rowCells: number,
+  columnCells: number,
+  signal?: AbortSignal,
+): Promise<Matrix> {
+  const bytes = await getBytes(
+    "api/attention/window",
+    {
+      ...address,
+      ...head,
+      row: part.y,
+      rows: part.height,
+      column: part.x,
+      columns: part.width,
+      row_cells: rowCells,
+      column_cells: columnCells,
+    },
+    signal,
+  );
+  const values = new Float32Array(bytes.slice().buffer);
+  return { values, rows: Math.min(rowCells, part.height), columns: Math.min(columnCells, part.width) };
 }
 
 /** One head in full: query_length × key_length probabilities, row-major. */

@@ -1,18 +1,23 @@
 import { useMemo } from "preact/hooks";
 import { SEQUENTIAL, SIGNED } from "../../heatmap/color_maps";
-import type { MatrixCell, MatrixPicture } from "../../heatmap/matrix_canvas";
+import type { MatrixCell, MatrixPatch, MatrixPicture } from "../../heatmap/matrix_canvas";
+import { overlap } from "../../heatmap/matrix_window";
 import { difference, extent } from "../../heatmap/overview_plane";
-import type { Matrix } from "../../heatmap/rasterize";
+import type { Box, Matrix } from "../../heatmap/rasterize";
 import { SignedScale, ValueScale } from "../../heatmap/value_scale";
 import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { HeadPicker } from "./HeadPicker";
-import { positionsOf } from "./head_matrix";
+import { valueAt } from "./head_matrix";
+import { usePatch } from "./head_parts";
 import { Legend } from "./Legend";
 import { MatrixView } from "./MatrixView";
 import { RowProfile } from "./RowProfile";
-import { queryCell, type ShownHead, useShownHeads } from "./shown_head";
+import { type ShownHead, useShownHeads } from "./shown_head";
 import { specialPositions } from "./special_tokens";
 import { ViewOptions } from "./ViewOptions";
+
+/** Shares of each row's mass that can be asked for, in per cent. */
+const MASSES = [100, 99, 95, 90, 75, 50];
 
 /** One head of each model, cell by cell. */
 export function HeadView({ state }: { state: AttentionState }) {
@@ -20,16 +25,21 @@ export function HeadView({ state }: { state: AttentionState }) {
   const kind = state.scale.value;
   const maximum = heads.reduce((most, head) => Math.max(most, head.maximum), 0);
   const scale = useMemo(() => new ValueScale(kind, maximum), [kind, maximum]);
-  const canHide = heads.some(
+  const hasSpecial = heads.some(
     ({ overview, choice, head }) =>
       head.isFull && specialPositions(overview.keyAxis(choice.layer)).length > 0,
   );
+  const [teacher, student] = SIDES.map((name) => heads.find((head) => head.name === name));
+  const patches = {
+    teacher: usePatch(teacher?.head, state.zoom.value),
+    student: usePatch(student?.head, state.zoom.value),
+  };
   return (
     <section class="head-view" aria-label="One head in full">
       <div class="view-bar">
         <Legend colors={SEQUENTIAL} kind={kind} maximum={maximum} isSigned={false} label="probability" />
         <ViewOptions state={state} view="head" />
-        {canHide && (
+        {hasSpecial && (
           <label>
             <input
               type="checkbox"
@@ -41,6 +51,27 @@ export function HeadView({ state }: { state: AttentionState }) {
             hide special tokens
           </label>
         )}
+        <label data-tip="Draw only the largest probabilities of each query, until they hold this share of it">
+          show{" "}
+          <select
+            value={state.topMassText.value}
+            disabled={!heads.some(({ head }) => head.isFull)}
+            onChange={(event) => {
+              state.topMassText.value = event.currentTarget.value;
+            }}
+          >
+            {MASSES.map((mass) => (
+              <option key={mass} value={String(mass)}>
+                {mass === 100 ? "everything" : `${mass} % of the mass`}
+              </option>
+            ))}
+          </select>
+        </label>
+        {state.zoom.value !== null && (
+          <button type="button" class="link" onClick={() => state.setZoom(null)}>
+            show all
+          </button>
+        )}
         <span class="soft">Ctrl + wheel zooms, a click chooses the query</span>
       </div>
       <div class="head-columns">
@@ -50,12 +81,13 @@ export function HeadView({ state }: { state: AttentionState }) {
               key={name}
               state={state}
               name={name}
-              shown={heads.find((head) => head.name === name)}
+              shown={name === "teacher" ? teacher : student}
+              patch={patches[name]}
               scale={scale}
             />
           ),
         )}
-        <DifferenceColumn state={state} heads={heads} />
+        <DifferenceColumn state={state} heads={heads} patches={patches} />
       </div>
       {heads.length > 0 && <RowProfile state={state} heads={heads} />}
     </section>
@@ -66,28 +98,33 @@ interface HeadColumnProps {
   state: AttentionState;
   name: SideName;
   shown: ShownHead | undefined;
+  patch: MatrixPatch | null;
   scale: ValueScale;
 }
 
-function HeadColumn({ state, name, shown, scale }: HeadColumnProps) {
-  const selectedRow = shown === undefined ? -1 : queryCell(state.query.value, shown);
+function HeadColumn({ state, name, shown, patch, scale }: HeadColumnProps) {
+  const query = state.query.value;
   const picture = useMemo<MatrixPicture | null>(
     () =>
       shown === undefined
         ? null
         : {
             matrix: shown.matrix,
+            rows: shown.head.queries,
+            columns: shown.head.keys,
+            patch,
             colorIndex: (value) => scale.index(value),
             colors: SEQUENTIAL,
             rowLabels: shown.queryLabels,
             columnLabels: shown.keyLabels,
             rowTitle: "queries",
             columnTitle: "keys",
-            selectedRow,
+            selectedRow: Math.min(query, shown.head.queries - 1),
           },
-    [shown, scale, selectedRow],
+    [shown, patch, scale, query],
   );
   const { status, error } = state.data[name].matrix.state.value;
+  const isExact = patch !== null && patch.matrix.rows === patch.box.height;
   return (
     <div class="head-column">
       <HeadPicker state={state} name={name} />
@@ -105,11 +142,15 @@ function HeadColumn({ state, name, shown, scale }: HeadColumnProps) {
             label={`${name}, layer ${shown.choice.layer}, head ${shown.choice.head}`}
             picture={picture}
             dark={state.session.dark.value}
-            describe={(cell) => describeCell(shown, cell)}
-            onSelect={({ row }) => state.setQuery(positionsOf(row, shown.matrix.rows, shown.head.queries)[0])}
+            describe={(cell) => describeCell(shown, patch, cell)}
+            onSelect={({ row }) => state.setQuery(row)}
+            view={state.zoom.value}
+            onView={(view) => state.setZoom(view)}
           />
           <p>
-            <span class={shown.head.isFull ? "soft" : "guarantee"}>{shown.head.guarantee}</span>
+            <span class={shown.head.isFull ? "soft" : "guarantee"}>
+              {guaranteeText(shown, patch, isExact)}
+            </span>
             {shown.hiddenMass > 0 && (
               <span class="guarantee">
                 {" "}
@@ -123,19 +164,34 @@ function HeadColumn({ state, name, shown, scale }: HeadColumnProps) {
   );
 }
 
+function guaranteeText({ head }: ShownHead, patch: MatrixPatch | null, isExact: boolean): string {
+  if (patch === null || head.parts === null) {
+    const rows = head.parts?.rows;
+    return rows
+      ? `${head.guarantee} · ${rows.length} queries in full: ${head.parts?.guarantee}`
+      : head.guarantee;
+  }
+  if (isExact) return `full resolution, ${head.parts.guarantee}`;
+  const { matrix, box } = patch;
+  const cell = `${Math.ceil(box.height / matrix.rows)} × ${Math.ceil(box.width / matrix.columns)}`;
+  return `a cell is the largest of about ${cell} probabilities; zoom in for single ones, ${head.parts.guarantee}`;
+}
+
 function describeCell(
   { head, matrix, queryLabels, keyLabels, name }: ShownHead,
+  patch: MatrixPatch | null,
   { row, column }: MatrixCell,
 ): string {
-  const value = matrix.values[row * matrix.columns + column] ?? Number.NaN;
-  const place = (cell: number, cells: number, length: number, labels: readonly string[]) => {
-    const [first, last] = positionsOf(cell, cells, length);
-    return first === last ? `${first} “${labels[cell]}”` : `${first}–${last}`;
-  };
+  const all = { x: 0, y: 0, width: head.keys, height: head.queries };
+  const isInPatch = patch !== null && overlap(patch.box, { x: column, y: row, width: 1, height: 1 }) !== null;
+  const { value, isExact } =
+    patch !== null && isInPatch
+      ? valueAt(patch.matrix, patch.box, row, column)
+      : valueAt(matrix, all, row, column);
   return [
-    `${name}: ${Number.isNaN(value) ? "hidden" : exact(value)}${head.isFull ? "" : " (largest of the block)"}`,
-    `query ${place(row, matrix.rows, head.queries, queryLabels)}`,
-    `key ${place(column, matrix.columns, head.keys, keyLabels)}`,
+    `${name}: ${Number.isNaN(value) ? "hidden" : exact(value)}${isExact ? "" : " (largest of the block)"}`,
+    `query ${row} “${queryLabels[row] ?? ""}”`,
+    `key ${column} “${keyLabels[column] ?? ""}”`,
   ].join("\n");
 }
 
@@ -143,7 +199,13 @@ function exact(value: number): string {
   return value !== 0 && Math.abs(value) < 0.001 ? value.toExponential(3) : value.toFixed(5);
 }
 
-function DifferenceColumn({ state, heads }: { state: AttentionState; heads: readonly ShownHead[] }) {
+interface DifferenceProps {
+  state: AttentionState;
+  heads: readonly ShownHead[];
+  patches: Record<SideName, MatrixPatch | null>;
+}
+
+function DifferenceColumn({ state, heads, patches }: DifferenceProps) {
   const [teacher, student] = heads;
   const kind = state.scale.value;
   const change = useMemo(
@@ -153,22 +215,31 @@ function DifferenceColumn({ state, heads }: { state: AttentionState; heads: read
         : null,
     [teacher, student],
   );
+  const patch = useMemo<MatrixPatch | null>(() => {
+    const [a, b] = [patches.teacher, patches.student];
+    return a !== null && b !== null && sameShape(a.matrix, b.matrix) && sameBox(a.box, b.box)
+      ? { matrix: difference(b.matrix, a.matrix), box: a.box }
+      : null;
+  }, [patches.teacher, patches.student]);
   const largest = useMemo(() => (change === null ? 0 : extent(change)), [change]);
-  const selectedRow = teacher === undefined ? -1 : queryCell(state.query.value, teacher);
+  const query = state.query.value;
   const picture = useMemo<MatrixPicture | null>(() => {
     if (change === null || teacher === undefined) return null;
     const scale = new SignedScale(kind, largest);
     return {
       matrix: change,
+      rows: teacher.head.queries,
+      columns: teacher.head.keys,
+      patch,
       colorIndex: (value) => scale.index(value),
       colors: SIGNED,
       rowLabels: teacher.queryLabels,
       columnLabels: teacher.keyLabels,
       rowTitle: "queries",
       columnTitle: "keys",
-      selectedRow,
+      selectedRow: Math.min(query, teacher.head.queries - 1),
     };
-  }, [change, largest, teacher, kind, selectedRow]);
+  }, [change, patch, largest, teacher, kind, query]);
   if (teacher === undefined || student === undefined) return null;
   if (change === null || picture === null) {
     return (
@@ -192,13 +263,23 @@ function DifferenceColumn({ state, heads }: { state: AttentionState; heads: read
         picture={picture}
         dark={state.session.dark.value}
         describe={({ row, column }) => {
-          const value = change.values[row * change.columns + column] ?? Number.NaN;
+          const all = { x: 0, y: 0, width: teacher.head.keys, height: teacher.head.queries };
+          const { value } =
+            patch !== null && overlap(patch.box, { x: column, y: row, width: 1, height: 1 }) !== null
+              ? valueAt(patch.matrix, patch.box, row, column)
+              : valueAt(change, all, row, column);
           return `student − teacher: ${value > 0 ? "+" : ""}${exact(value)}\nquery “${teacher.queryLabels[row]}”\nkey “${teacher.keyLabels[column]}”`;
         }}
-        onSelect={({ row }) => state.setQuery(positionsOf(row, change.rows, teacher.head.queries)[0])}
+        onSelect={({ row }) => state.setQuery(row)}
+        view={state.zoom.value}
+        onView={(view) => state.setZoom(view)}
       />
     </div>
   );
+}
+
+function sameBox(a: Box, b: Box): boolean {
+  return a.x === b.x && a.y === b.y && a.width === b.width && a.height === b.height;
 }
 
 function sameShape(a: Matrix, b: Matrix): boolean {

@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { MatrixCanvas, type MatrixCell, type MatrixPicture } from "../../heatmap/matrix_canvas";
+import type { Box } from "../../heatmap/rasterize";
 import { palette } from "../../ui/tokens";
 import { tooltip } from "../../ui/tooltip";
 
@@ -9,6 +10,9 @@ interface MatrixViewProps {
   dark: boolean;
   describe: (cell: MatrixCell) => string;
   onSelect: (cell: MatrixCell) => void;
+  /** The part in view, in positions; null for all. */
+  view: Box | null;
+  onView: (view: Box | null) => void;
   /** Hands out the canvas, for download. */
   onCanvas?: (canvas: HTMLCanvasElement) => void;
 }
@@ -40,6 +44,10 @@ export function MatrixView(props: MatrixViewProps) {
           tooltip.show(latest.current.describe(cell), x, y);
         },
         onSelect: (cell) => latest.current.onSelect(cell),
+        onView(view) {
+          const { rows, columns } = latest.current.picture;
+          latest.current.onView(view.width >= columns && view.height >= rows ? null : view);
+        },
       },
     );
     canvas.current = created;
@@ -62,8 +70,8 @@ export function MatrixView(props: MatrixViewProps) {
   }, []);
   useEffect(() => {
     const { text, textSoft, border, focus } = palette(props.dark);
-    canvas.current?.show(props.picture, { text, textSoft, border, focus });
-  }, [props.picture, props.dark]);
+    canvas.current?.show(props.picture, { text, textSoft, border, focus }, props.view);
+  }, [props.picture, props.dark, props.view]);
   return (
     <div
       ref={host}

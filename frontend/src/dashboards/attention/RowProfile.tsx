@@ -1,6 +1,7 @@
 import { tooltip } from "../../ui/tooltip";
 import type { AttentionState } from "./attention_state";
 import { largest, matrixRow, positionsOf } from "./head_matrix";
+import { useExactRow } from "./head_parts";
 import { queryCell, type ShownHead } from "./shown_head";
 import { useWidth } from "./use_width";
 
@@ -14,18 +15,25 @@ const TOP = 12;
 export function RowProfile({ state, heads }: { state: AttentionState; heads: readonly ShownHead[] }) {
   const { element, width } = useWidth<HTMLDivElement>();
   const query = state.query.value;
-  const rows = heads.map((head) => ({ head, values: matrixRow(head.matrix, queryCell(query, head)) }));
+  const exact = {
+    teacher: useExactRow(heads.find(({ name }) => name === "teacher")?.head, query),
+    student: useExactRow(heads.find(({ name }) => name === "student")?.head, query),
+  };
+  const rows = heads.map((head): ProfileRow => {
+    const values = exact[head.name] ?? matrixRow(head.matrix, queryCell(query, head));
+    return { head, values, isExact: head.head.isFull || exact[head.name] !== null };
+  });
   const top = largest(rows.map(({ values }) => largest(values))) || 1;
-  const [first] = heads;
+  const [first] = rows;
   if (first === undefined) return null;
-  const cell = queryCell(query, first);
+  const { queries } = first.head.head;
   return (
     <section class="row-profile" aria-label="Where the chosen query looks">
       <h2>
         Query {query}
-        {first.head.isFull && ` “${first.queryLabels[cell]}”`}{" "}
+        {` “${first.head.queryLabels[Math.min(query, queries - 1)] ?? ""}”`}{" "}
         <span class="soft">
-          {first.head.isFull ? "" : "(the block of queries that holds it) "}
+          {first.isExact ? "" : "(the block of queries that holds it) "}
           looks at
         </span>
         <label class="query-number">
@@ -33,12 +41,10 @@ export function RowProfile({ state, heads }: { state: AttentionState; heads: rea
           <input
             type="number"
             min={0}
-            max={first.head.queries - 1}
+            max={queries - 1}
             value={query}
             onInput={(event) =>
-              state.setQuery(
-                Math.max(0, Math.min(first.head.queries - 1, Number(event.currentTarget.value) || 0)),
-              )
+              state.setQuery(Math.max(0, Math.min(queries - 1, Number(event.currentTarget.value) || 0)))
             }
           />
         </label>
@@ -58,6 +64,8 @@ export function RowProfile({ state, heads }: { state: AttentionState; heads: rea
 interface ProfileRow {
   readonly head: ShownHead;
   readonly values: Float32Array;
+  /** Whether the values are those of the query alone, not of a block. */
+  readonly isExact: boolean;
 }
 
 function Bars(props: { head: ShownHead; values: Float32Array; top: number; width: number; height: number }) {
@@ -89,7 +97,7 @@ function Bars(props: { head: ShownHead; values: Float32Array; top: number; width
     }
     const [from] = positionsOf(bin, bins, values.length);
     tooltip.show(
-      `key “${head.keyLabels[from]}”\n${head.name}: ${(heights[bin] ?? 0).toFixed(5)}`,
+      `key “${keyLabel(head, from, values.length)}”\n${head.name}: ${(heights[bin] ?? 0).toFixed(5)}`,
       event.clientX,
       event.clientY,
     );
@@ -117,12 +125,17 @@ function Bars(props: { head: ShownHead; values: Float32Array; top: number; width
       {heights.map((_, bin) =>
         bin % labelEvery === 0 ? (
           <text key={bin} x={LEFT + (bin + 0.5) * barWidth} y={height - 8} class="tick middle">
-            {(head.keyLabels[positionsOf(bin, bins, values.length)[0]] ?? "").slice(0, 6)}
+            {keyLabel(head, positionsOf(bin, bins, values.length)[0], values.length).slice(0, 6)}
           </text>
         ) : null,
       )}
     </svg>
   );
+}
+
+/** The label of a value's key, or of the first of the keys it stands for. */
+function keyLabel(head: ShownHead, value: number, values: number): string {
+  return head.keyLabels[positionsOf(value, values, head.head.keys)[0]] ?? "";
 }
 
 function LargestKeys({ rows }: { rows: readonly ProfileRow[] }) {
@@ -149,7 +162,7 @@ function LargestKeys({ rows }: { rows: readonly ProfileRow[] }) {
         <tbody>
           {order.map((key) => (
             <tr key={key}>
-              <td class="mono">{first.head.keyLabels[key]}</td>
+              <td class="mono">{keyLabel(first.head, key, first.values.length)}</td>
               {(isShared ? rows : [first]).map(({ head, values }) => (
                 <td key={head.name} class="number">
                   {Number.isNaN(values[key]) ? "hidden" : (values[key] ?? 0).toFixed(4)}

@@ -1,4 +1,5 @@
 import { AttentionRoute } from "../../gen/tb_plugin_structure/v1/attention_pb";
+import type { StoredHeads } from "../../wire/attention";
 import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { Notes } from "./LayerMap";
 
@@ -99,8 +100,14 @@ function Source({ state, name }: { state: AttentionState; name: SideName }) {
   );
 }
 
-function storedText(heads: readonly number[] | undefined, count: number): string {
-  if (heads === undefined) return "…";
-  if (heads.length === 0) return "overview only";
-  return heads.length === count ? "all heads" : `heads ${heads.join(", ")}`;
+function storedText(stored: readonly StoredHeads[] | undefined, count: number): string {
+  if (stored === undefined) return "…";
+  if (stored.length === 0) return "overview only";
+  return stored
+    .map(({ heads, form, guarantee, rows }) => {
+      const which = heads.length === count ? "all heads" : `heads ${heads.join(", ")}`;
+      const part = rows === undefined ? "" : ` (${rows.length} queries)`;
+      return `${which}: ${form}${part}, ${guarantee}`;
+    })
+    .join("; ");
 }

@@ -1,4 +1,5 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { Box } from "../../heatmap/rasterize";
 import type { ScaleKind } from "../../heatmap/value_scale";
 import { SCALE_KINDS } from "../../heatmap/value_scale";
 import type { Side } from "../../ui/choice";
@@ -10,8 +11,10 @@ import {
   fetchComparison,
   fetchHead,
   fetchStoredHeads,
+  fetchWindow,
   type LayerPair,
   type PlaneKind,
+  type StoredHeads,
 } from "../../wire/attention";
 import type { Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
@@ -27,14 +30,30 @@ export const SIDES: readonly SideName[] = ["teacher", "student"];
 export const VIEWS = ["overview", "layers", "pair", "head", "image", "trends", "sources"] as const;
 export type View = (typeof VIEWS)[number];
 
+/** Heads up to this size are read whole, larger ones in parts. */
+const WHOLE_CELLS = 1 << 20;
+
+function isSmall({ queryLength, keyLength }: { queryLength: number; keyLength: number }): boolean {
+  return queryLength * keyLength <= WHOLE_CELLS;
+}
+
 /** What is read of one model at the step shown. */
 export class SideData {
   readonly overview = new Resource<AttentionOverview>();
   /** The overview of the step to compare with, when one is chosen. */
   readonly base = new Resource<AttentionOverview>();
-  readonly storedHeads = new Resource<number[][]>();
+  readonly storedHeads = new Resource<StoredHeads[][]>();
   /** The chosen head. */
   readonly matrix = new Resource<HeadMatrix | null>();
+}
+
+/** "x,y,width,height" of a link; null for anything else. */
+function parseZoom(text: string): Box | null {
+  const [x, y, width, height, ...rest] = text.split(",").map(Number);
+  if (x === undefined || y === undefined || width === undefined || height === undefined || rest.length > 0)
+    return null;
+  const isBox = [x, y, width, height].every(Number.isFinite) && width > 0 && height > 0;
+  return isBox ? { x, y, width, height } : null;
 }
 
 /** What the tab shows. All of it is in the address, but for what follows from the address. */
@@ -49,6 +68,11 @@ export class AttentionState {
   /** Statistic shown as colour; "" for the maps themselves. */
   readonly statistic: Signal<string>;
   readonly hideSpecial: Signal<string>;
+  /** Share of each row's mass that is drawn, its largest values first; 1 draws all. */
+  readonly topMass: ReadonlySignal<number>;
+  readonly topMassText: Signal<string>;
+  /** The part of the heads in view, in positions; null for all. */
+  readonly zoom: ReadonlySignal<Box | null>;
   readonly chosen: Record<SideName, ReadonlySignal<HeadChoice | null>>;
   readonly pair: ReadonlySignal<[number, number] | null>;
   /** Position of the chosen query on the teacher's axis. */
@@ -65,9 +89,10 @@ export class AttentionState {
   private readonly headTexts: Record<SideName, Signal<string>>;
   private readonly pairText: Signal<string>;
   private readonly queryText: Signal<string>;
+  private readonly zoomText: Signal<string>;
   private readonly baseText: Signal<string>;
   private readonly cache = new OverviewCache();
-  private readonly storedCache = new Map<string, Promise<number[][]>>();
+  private readonly storedCache = new Map<string, Promise<StoredHeads[][]>>();
   private historyKey = "";
   private readonly matrices = new Map<string, Promise<HeadMatrix | null>>();
 
@@ -78,6 +103,13 @@ export class AttentionState {
     this.planeText = url.text("plane", "maximum");
     this.statistic = url.text("colour");
     this.hideSpecial = url.text("hide");
+    this.topMassText = url.text("mass", "100");
+    this.topMass = computed(() => {
+      const share = Number(this.topMassText.value) / 100;
+      return share > 0 && share < 1 ? share : 1;
+    });
+    this.zoomText = url.text("zoom");
+    this.zoom = computed(() => parseZoom(this.zoomText.value));
     this.headTexts = { teacher: url.text("th"), student: url.text("sh") };
     this.pairText = url.text("layers");
     this.queryText = url.text("q", "0");
@@ -127,6 +159,12 @@ export class AttentionState {
 
   setPlane(kind: PlaneKind): void {
     this.planeText.value = kind;
+  }
+
+  /** Shows a part of the heads; null shows all. Positions are rounded, the address stays short. */
+  setZoom(view: Box | null): void {
+    const numbers = view === null ? [] : [view.x, view.y, view.width, view.height];
+    this.zoomText.value = numbers.map((number) => String(Math.round(10 * number) / 10)).join(",");
   }
 
   setQuery(position: number): void {
@@ -244,7 +282,7 @@ export class AttentionState {
     );
   }
 
-  private storedHeads(address: Address): Promise<number[][]> {
+  private storedHeads(address: Address): Promise<StoredHeads[][]> {
     const key = JSON.stringify(address);
     const known = this.storedCache.get(key) ?? fetchStoredHeads(address);
     this.storedCache.set(key, known);
@@ -257,11 +295,21 @@ export class AttentionState {
     { layer, head }: HeadChoice,
   ): Promise<HeadMatrix | null> {
     const stored = await this.storedHeads(overview.address);
-    if (stored[layer]?.includes(head)) {
-      const full = fullMatrix(overview, layer, await fetchHead(overview.address, layer, head));
+    const entry = stored[layer]?.find(({ heads }) => heads.includes(head));
+    const record = overview.layers[layer];
+    if (entry === undefined || record === undefined) return overviewMatrix(overview, layer, head);
+    const { address } = overview;
+    if (entry.form === "matrix" || (entry.rows === undefined && isSmall(record))) {
+      const values = await fetchHead(address, layer, head);
+      const full = fullMatrix(overview, layer, values, entry.guarantee);
       if (full !== null) return full;
     }
-    return overviewMatrix(overview, layer, head);
+    return overviewMatrix(overview, layer, head, {
+      guarantee: entry.guarantee,
+      rows: entry.rows ?? null,
+      read: (part, rowCells, columnCells, signal) =>
+        fetchWindow(address, { layer, head }, part, rowCells, columnCells, signal),
+    });
   }
 
   private choice(side: SideName): HeadChoice | null {

@@ -10,7 +10,15 @@ import { TableFixture } from "../../wire/table_fixture";
 import { colour } from "./colouring";
 import { npy } from "./exports";
 import { headText, parseHead } from "./head_choice";
-import { fullMatrix, massOn, overviewMatrix, positionsOf, withoutColumns } from "./head_matrix";
+import {
+  fullMatrix,
+  massOn,
+  overviewMatrix,
+  positionsOf,
+  valueAt,
+  withoutColumns,
+  withTopMass,
+} from "./head_matrix";
 import { headDistances, layerDistances, meanOf, thin } from "./history";
 import { axisLabels, specialPositions } from "./special_tokens";
 
@@ -90,12 +98,24 @@ describe("the overview of all heads", () => {
   it("says what an overview of a short sequence is worth", () => {
     expect(overviewMatrix(strong, 0, 1)).toMatchObject({ isFull: true, queries: 2, keys: 2 });
     expect(overviewMatrix(strong, 1, 0)).toBeNull();
-    expect(fullMatrix(strong, 0, new Float32Array(3))).toBeNull();
+    expect(fullMatrix(strong, 0, new Float32Array(3), "")).toBeNull();
   });
 });
 
 describe("a head's matrix", () => {
   const matrix = { values: [0.75, 0.25, 0.5, 0.5], rows: 2, columns: 2 };
+
+  it("keeps the largest values of a row that hold a share of its mass", () => {
+    const { values } = withTopMass({ values: [0.6, 0.1, 0.3, 0, 0.5, 0.5], rows: 2, columns: 3 }, 0.85);
+    expect(Array.from(values, (value) => Math.round(10 * value) / 10)).toEqual([0.6, NaN, 0.3, 0, 0.5, 0.5]);
+  });
+
+  it("is read at a position, of a cell or of a block", () => {
+    const half = { x: 2, y: 0, width: 2, height: 2 };
+    expect(valueAt(matrix, half, 1, 3)).toEqual({ value: 0.5, isExact: true });
+    const all = { x: 0, y: 0, width: 8, height: 4 };
+    expect(valueAt(matrix, all, 1, 3)).toEqual({ value: 0.75, isExact: false });
+  });
 
   it("knows the mass on some keys, and hides them", () => {
     expect(massOn(matrix, [0])).toBeCloseTo(0.625, 6);

@@ -1,23 +1,35 @@
 import { decodePlane } from "../../heatmap/overview_plane";
-import type { Matrix } from "../../heatmap/rasterize";
+import type { Box, Matrix } from "../../heatmap/rasterize";
 import type { AttentionOverview } from "../../wire/attention";
+
+/** Parts of a head that is too large to be read whole. */
+export interface HeadParts {
+  readonly guarantee: string;
+  /** Query positions that were kept; null for all. */
+  readonly rows: readonly number[] | null;
+  /** The largest value of each of rowCells × columnCells blocks of a part given in positions. */
+  read(part: Box, rowCells: number, columnCells: number, signal?: AbortSignal): Promise<Matrix>;
+}
 
 /** One head's map, and how exact it is. */
 export interface HeadMatrix {
   readonly matrix: Matrix;
-  /** Positions of the sequence; larger than the matrix when only an overview was stored. */
+  /** Positions of the sequence; larger than the matrix when that is an overview. */
   readonly queries: number;
   readonly keys: number;
   /** Whether a cell is one query and one key. */
   readonly isFull: boolean;
   /** What the numbers are, for the user. */
   readonly guarantee: string;
+  /** Full resolution on request, where the matrix is an overview of it. */
+  readonly parts: HeadParts | null;
 }
 
 export function fullMatrix(
   overview: AttentionOverview,
   layer: number,
   values: Float32Array,
+  guarantee: string,
 ): HeadMatrix | null {
   const record = overview.layers[layer];
   if (record === undefined || values.length !== record.queryLength * record.keyLength) return null;
@@ -26,12 +38,18 @@ export function fullMatrix(
     queries: record.queryLength,
     keys: record.keyLength,
     isFull: true,
-    guarantee: `full resolution, within 0.00025 of float32 · ${record.exactness || "exactness not recorded"}`,
+    guarantee: `full resolution, ${guarantee} · ${record.exactness || "exactness not recorded"}`,
+    parts: null,
   };
 }
 
 /** What the overview shows of a head; null when the layer was not captured. */
-export function overviewMatrix(overview: AttentionOverview, layer: number, head: number): HeadMatrix | null {
+export function overviewMatrix(
+  overview: AttentionOverview,
+  layer: number,
+  head: number,
+  parts: HeadParts | null = null,
+): HeadMatrix | null {
   const plane = overview.plane(layer, head, "maximum");
   const record = overview.layers[layer];
   if (plane === null || record === undefined) return null;
@@ -45,7 +63,41 @@ export function overviewMatrix(overview: AttentionOverview, layer: number, head:
     guarantee: isFull
       ? "8-bit overview: within 0.4 % of the head's maximum"
       : `${plane.rows} × ${plane.columns} overview: a cell is the largest of about ${cell} probabilities`,
+    parts,
   };
+}
+
+/** The value at a position of a matrix that covers `box`, and whether it is that of the position alone. */
+export function valueAt(
+  matrix: Matrix,
+  box: Box,
+  row: number,
+  column: number,
+): { value: number; isExact: boolean } {
+  const cellRow = Math.floor(((row - box.y) * matrix.rows) / box.height);
+  const cellColumn = Math.floor(((column - box.x) * matrix.columns) / box.width);
+  return {
+    value: matrix.values[cellRow * matrix.columns + cellColumn] ?? Number.NaN,
+    isExact: matrix.rows === box.height && matrix.columns === box.width,
+  };
+}
+
+/** The matrix with all but the largest values of each row left empty, those that hold `share` of its mass. */
+export function withTopMass(matrix: Matrix, share: number): Matrix {
+  const values = Float32Array.from(matrix.values);
+  for (let row = 0; row < matrix.rows; row++) {
+    const begin = row * matrix.columns;
+    const order = Array.from({ length: matrix.columns }, (_, column) => column)
+      .filter((column) => (values[begin + column] ?? 0) > 0)
+      .sort((a, b) => values[begin + b]! - values[begin + a]!);
+    const total = order.reduce((sum, column) => sum + values[begin + column]!, 0);
+    let mass = 0;
+    for (const column of order) {
+      if (mass >= share * total - 1e-6) values[begin + column] = Number.NaN;
+      else mass += values[begin + column]!;
+    }
+  }
+  return { ...matrix, values };
 }
 
 /** Positions of the sequence behind a cell of one axis: [first, last]. */

@@ -4,7 +4,7 @@ import type { Matrix } from "../../heatmap/rasterize";
 import type { AttentionOverview } from "../../wire/attention";
 import type { AttentionState, SideName } from "./attention_state";
 import type { HeadChoice } from "./head_choice";
-import { type HeadMatrix, massOn, positionsOf, withoutColumns } from "./head_matrix";
+import { type HeadMatrix, massOn, withoutColumns, withTopMass } from "./head_matrix";
 import { axisLabels, specialPositions } from "./special_tokens";
 
 /** One head of each model, ready to draw. */
@@ -13,12 +13,15 @@ export interface ShownHead {
   readonly overview: AttentionOverview;
   readonly choice: HeadChoice;
   readonly head: HeadMatrix;
-  /** With special tokens left out when they are hidden. */
+  /** With special tokens, and what is beyond the mass asked for, left out. */
   readonly matrix: Matrix;
   /** The largest value shown. */
   readonly maximum: number;
-  /** Share of the probability that is hidden; 0 when nothing is. */
+  /** Key positions that are hidden. */
+  readonly hidden: readonly number[];
+  /** Share of the probability on hidden special tokens; 0 when none are. */
   readonly hiddenMass: number;
+  /** A label for each position. */
   readonly queryLabels: readonly string[];
   readonly keyLabels: readonly string[];
 }
@@ -32,6 +35,7 @@ export function queryCell(query: number, { head, matrix }: ShownHead): number {
 /** The chosen heads of both models, as far as they have arrived. */
 export function useShownHeads(state: AttentionState): ShownHead[] {
   const hide = state.hideSpecial.value !== "";
+  const share = state.topMass.value;
   const read = (name: SideName) => ({
     overview: state.overview(name),
     choice: state.chosen[name].value,
@@ -48,8 +52,8 @@ export function useShownHeads(state: AttentionState): ShownHead[] {
       if (overview === undefined || choice === null || head === undefined) continue;
       const keyAxis = overview.keyAxis(choice.layer);
       const hidden = hide && head.isFull ? specialPositions(keyAxis) : [];
-      const { rows, columns } = head.matrix;
-      const matrix = hidden.length === 0 ? head.matrix : withoutColumns(head.matrix, hidden);
+      const visible = hidden.length === 0 ? head.matrix : withoutColumns(head.matrix, hidden);
+      const matrix = share < 1 && head.isFull ? withTopMass(visible, share) : visible;
       shown.push({
         name,
         overview,
@@ -57,19 +61,21 @@ export function useShownHeads(state: AttentionState): ShownHead[] {
         head,
         matrix,
         maximum: extent(matrix),
+        hidden,
         hiddenMass: hidden.length === 0 ? 0 : massOn(head.matrix, hidden),
-        queryLabels: cellLabels(axisLabels(overview.queryAxis(choice.layer), head.queries), rows),
-        keyLabels: cellLabels(axisLabels(keyAxis, head.keys), columns),
+        queryLabels: axisLabels(overview.queryAxis(choice.layer), head.queries),
+        keyLabels: axisLabels(keyAxis, head.keys),
       });
     }
     return shown;
-  }, [teacher.overview, teacher.choice, teacher.head, student.overview, student.choice, student.head, hide]);
-}
-
-/** Labels of cells: of the position itself, or of the first of several. */
-function cellLabels(labels: readonly string[], cells: number): string[] {
-  return Array.from(
-    { length: cells },
-    (_, cell) => labels[positionsOf(cell, cells, labels.length)[0]] ?? String(cell),
-  );
+  }, [
+    teacher.overview,
+    teacher.choice,
+    teacher.head,
+    student.overview,
+    student.choice,
+    student.head,
+    hide,
+    share,
+  ]);
 }
