@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.export import ExportedProgram
 
 from tb_plugin_structure import event_file
 from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
@@ -95,7 +96,7 @@ class StructureWriter:
     def add_structure(
         self,
         name: str,
-        model: nn.Module,
+        model: nn.Module | ExportedProgram,
         args: Sequence[Any] | torch.Tensor = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
@@ -108,7 +109,8 @@ class StructureWriter:
 
         Args:
             name: Name of the model in the tabs, e.g. "teacher".
-            model: The model, as it is: its mode, device, hooks and gradients stay untouched.
+            model: The model, as it is: its mode, device, hooks and gradients stay untouched. An ``ExportedProgram`` is
+                read and not run.
             args: Positional inputs of the forward pass; a single tensor stands for one input.
             kwargs: Keyword inputs.
             config: The model's configuration (an object with ``to_dict`` or any dict), kept and compared.

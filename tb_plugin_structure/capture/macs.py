@@ -172,6 +172,21 @@ for _name in ("_convolution", "cudnn_convolution", "mkldnn_convolution", "convol
     )
 
 
+def _stored_convolution(inputs: Sequence[Shape], outputs: Sequence[Shape], arguments: Sequence[Any]) -> float:
+    # aten::conv2d(input, weight, ...) as stored programs have it; a single image has no batch dimension.
+    x, weight, out = inputs[0], inputs[1], outputs[0]
+    return (x[0] if len(x) == len(weight) else 1) * _prod(out[2 - len(weight) :]) * _prod(weight)
+
+
+def _stored_transposed(inputs: Sequence[Shape], outputs: Sequence[Shape], arguments: Sequence[Any]) -> float:
+    return _stored_convolution(inputs, [inputs[0]], arguments)
+
+
+for _dimensions in (1, 2, 3):
+    _FORMULAS[f"aten::conv{_dimensions}d"] = _stored_convolution
+    _FORMULAS[f"aten::conv_transpose{_dimensions}d"] = _stored_transposed
+
+
 def _attention(inputs: Sequence[Shape], outputs: Sequence[Shape], arguments: Sequence[Any]) -> float:
     query, key, value = inputs[0], inputs[1], inputs[2]
     rows = _prod(query[:-2])

@@ -100,7 +100,7 @@ class OperatorNames:
         name = written.name if written is not None else ""
         if written is None or not written.certain:
             # A variable's name says little ("act", "fn") unless it is part of what ran.
-            name = name if name and any(name in packet for packet in packets) else _name_of_kernels(packets)
+            name = name if name and any(name in packet for packet in packets) else name_of_kernels(packets)
         period, uncertain = split_repetitions(site, name, [fact.name for fact in facts])
         return name, period, uncertain
 
@@ -111,7 +111,7 @@ class OperatorNames:
         return f"{location}  {source_text(site)}".rstrip() if self._source == "text" else location
 
 
-def _name_of_kernels(packets: Sequence[str]) -> str:
+def name_of_kernels(packets: Sequence[str]) -> str:
     """Name of an operator whose source does not name it: its last kernel that does more than prepare."""
     telling = [packet for packet in packets if packet not in _PREPARING]
     name = (telling or packets)[-1]

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.export import ExportedProgram
 
 from tb_plugin_structure.capture.assembly import Assembly
 from tb_plugin_structure.capture.attention import AttentionCapture, AttentionListener, AttentionOptions
@@ -19,6 +20,7 @@ from tb_plugin_structure.capture.dispatch import OUTSIDE
 from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
 from tb_plugin_structure.capture.gradients import GradientFlow
+from tb_plugin_structure.capture.importers import structure_of_program
 from tb_plugin_structure.capture.modules import unwrap
 from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.observer import ObservedModel, Observer
@@ -189,8 +191,16 @@ def observe(
     )
 
 
+def _program(program: ExportedProgram, name: str, variant: str, source: str, *, runs: bool) -> Structure:
+    if runs:
+        raise TypeError("an ExportedProgram is read, not run: fake and backward need a module, e.g. program.module()")
+    if source not in _SOURCES:
+        raise ValueError(f"source is {source!r}, expected one of {', '.join(map(repr, _SOURCES))}")
+    return structure_of_program(program, name, variant=variant, source=source)
+
+
 def capture(
-    model: nn.Module,
+    model: nn.Module | ExportedProgram,
     args: Sequence[Any] | torch.Tensor = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
@@ -208,7 +218,8 @@ def capture(
     are taken off for the pass.
 
     Args:
-        model: The model, in the mode in which it should be shown.
+        model: The model, in the mode in which it should be shown. An ``ExportedProgram`` is read and not run: its graph
+            says what it executes, and `args` are not looked at.
         args: Positional inputs; a single tensor stands for one input.
         kwargs: Keyword inputs.
         name: Name of the model in the record.
@@ -230,6 +241,8 @@ def capture(
         ValueError: When what `backward` returns is no scalar.
     """
     check_backward(backward)
+    if isinstance(model, ExportedProgram):
+        return _program(model, name, variant, source, runs=bool(fake or backward))
     if not isinstance(model, nn.Module):
         raise TypeError(f"capture() got {type(model).__name__}, expected a torch.nn.Module")
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)

@@ -1,25 +1,12 @@
-"""Weight sketches: a few values of a tensor, so that equal and similar weights are recognised across models."""
+"""Weight sketches of tensors, wherever they lie."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-SKETCH_LENGTH = 64
-_GOLDEN = 0.6180339887498949
-
-
-@lru_cache(maxsize=4096)
-def _positions(elements: int) -> npt.NDArray[np.int64]:
-    """Positions in the flattened tensor, from the golden ratio sequence: spread out, and the same for equal shapes."""
-    if elements <= SKETCH_LENGTH:
-        return np.arange(elements)
-    return np.array(sorted({int(((i + 0.5) * _GOLDEN % 1.0) * elements) for i in range(SKETCH_LENGTH)}), np.int64)
+from tb_plugin_structure.records.sketches import sketch_positions, telling
 
 
 def sketch(tensor: Tensor) -> list[float]:
@@ -36,7 +23,7 @@ def sketch(tensor: Tensor) -> list[float]:
         if elements < 2:
             return []
         flat = tensor.detach()
-        positions = _positions(elements)
+        positions = sketch_positions(elements)
         if flat.device.type == "cpu" and dtype is torch.float32 and flat.is_contiguous():
             values: list[float] = flat.numpy().reshape(-1)[positions].tolist()
         else:
@@ -44,5 +31,4 @@ def sketch(tensor: Tensor) -> list[float]:
             values = flat.reshape(-1).index_select(0, chosen).float().tolist()
     except (RuntimeError, NotImplementedError, TypeError):
         return []
-    first = values[0]
-    return [] if values.count(first) == len(values) else values
+    return telling(values)

@@ -25,6 +25,7 @@ from tb_plugin_structure.analysis.audit.formats import stage_table as stage_tota
 from tb_plugin_structure.cli.annotations import github_text, sarif_text
 from tb_plugin_structure.cli.event_files import AddressError, EventFiles, Key, split_address
 from tb_plugin_structure.cli.gates import ANY_CHANGE, GateError, changes, check_gates, failures
+from tb_plugin_structure.cli.importing import ImportFailed, read_model, write_structure
 from tb_plugin_structure.cli.report_html import NotBuiltError, Side, distinct, report_html
 from tb_plugin_structure.cli.single_model import operator_table, record_list, stage_table
 from tb_plugin_structure.cli.tables import Part, TextTable, plain_text, print_parts
@@ -243,6 +244,20 @@ def capture(options: argparse.Namespace) -> int:
         structure = record(options)
     except CaptureError as error:
         raise CommandError(str(error)) from error
+    _print_structure(options, structure)
+    return 0
+
+
+def import_model(options: argparse.Namespace) -> int:
+    try:
+        structure = read_model(options.file, options.name or Path(options.file).stem, options.variant)
+    except ImportFailed as error:
+        raise CommandError(str(error)) from error
+    if options.logdir:
+        try:
+            write_structure(structure, options.logdir)
+        except OSError as error:
+            raise CommandError(f"the log directory {options.logdir!r} cannot be written: {error}") from error
     _print_structure(options, structure)
     return 0
 

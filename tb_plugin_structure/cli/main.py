@@ -110,6 +110,14 @@ def build_parser() -> argparse.ArgumentParser:
     capture.add_argument("--meta", action="store_true", help="without weights and without computing")
     _output(capture, ("text", "md", "json", "csv"))
     capture.set_defaults(run=commands.capture)
+
+    importing = subparsers.add_parser("import", help="a model file of another tool as a structure")
+    importing.add_argument("file", help="an ExportedProgram (.pt2), TorchScript (.pt) or ONNX file")
+    importing.add_argument("--logdir", help="write an event file there")
+    importing.add_argument("--name", help="name of the model in the record (default: the file's name)")
+    importing.add_argument("--variant", default="", help="name of the variant")
+    _output(importing, ("text", "md", "json", "csv"))
+    importing.set_defaults(run=commands.import_model)
     return parser
 
 

@@ -27,9 +27,9 @@ _NAN = float("nan")
 _SMALL_DTYPES = {"bool": 1, "uint8": 1, "int8": 1, "complex64": 8, "complex128": 16, "int4": 1, "uint4": 1}
 
 
-def bytes_of(shape: Shape, dtype: str) -> int:
+def bytes_of(shape: Shape | None, dtype: str) -> int:
     """Bytes of a tensor; 0 when a size is unknown. A dtype that is not known counts as 4 bytes an element."""
-    if any(size < 0 for size in shape):
+    if shape is None or any(size < 0 for size in shape):
         return 0
     return math.prod(shape) * _element_size(dtype)
 
@@ -45,9 +45,10 @@ def _element_size(dtype: str) -> int:
 
 @dataclass
 class Tensor:
-    """A value of the graph. `storage` is a row of the values with which it shares memory, -1 for none."""
+    """A value of the graph. `shape` is None when the graph does not tell; `storage` is a row of the values with which
+    it shares memory, -1 for none."""
 
-    shape: Shape = ()
+    shape: Shape | None = None
     dtype: str = ""
     device: str = ""
     requires_grad: bool = False
@@ -223,8 +224,11 @@ class GraphBuilder:
         """Equal numbers share memory."""
         return self._tensors[row].storage
 
-    def shape(self, row: int) -> Shape:
+    def shape(self, row: int) -> Shape | None:
         return self._tensors[row].shape
+
+    def dtype(self, row: int) -> str:
+        return self._tensors[row].dtype
 
     # ---- operators
 
@@ -331,7 +335,7 @@ class GraphBuilder:
         described = input_descriptions or {}
         for name, row in self._inputs:
             tensor = self._tensors[row]
-            text = described.get(name) or f"{tensor.dtype or 'tensor'}{list(tensor.shape)}"
+            text = described.get(name) or f"{tensor.dtype or 'tensor'}{list(tensor.shape or ())}"
             header.inputs.add(name=name, description=text)
         totals = header.totals
         totals.macs = sum(op.macs for op in self._operators if op.macs == op.macs)
@@ -422,7 +426,7 @@ class GraphBuilder:
                 "macs": [op.macs for op in operators],
             },
             "tensors": {
-                "shape": [list(tensor.shape) for tensor in tensors],
+                "shape": [list(tensor.shape or ()) for tensor in tensors],
                 "strides": [[]] * len(tensors),
                 "dtype": [tensor.dtype for tensor in tensors],
                 "device": [tensor.device for tensor in tensors],

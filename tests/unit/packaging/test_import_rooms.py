@@ -37,7 +37,7 @@ ROOMS = {
     "v1": room("", "google"),
     "records": room("v1", "numpy"),
     "capture": room("records v1", "torch numpy", "transformers flash_attn xformers tqdm psutil"),
-    "analysis": room("records v1", "numpy", "distill"),
+    "analysis": room("records v1", "numpy", "distill scipy"),
     "distill": room("analysis records v1", "torch numpy", "tqdm"),
     "checksum": room("", "numpy google_crc32c tensorboard"),
     "event_file": WRITING,
@@ -47,7 +47,7 @@ ROOMS = {
     "cli": room(
         "analysis capture dashboards distill records v1 writer event_file checksum integrations",
         "numpy",
-        "torch tensorboard tqdm",
+        "torch tensorboard tqdm onnx",
     ),
 }
 
