@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from tb_plugin_structure.analysis.alignment.collector import collection_paused
 from tb_plugin_structure.analysis.alignment.confidence import UNPAIRED, confidence
 from tb_plugin_structure.analysis.alignment.counts import kind_counts
 from tb_plugin_structure.analysis.alignment.flow import pair_by_flow
@@ -74,6 +75,12 @@ class Alignment:
         self.teacher, self.student = teacher, student
         self.policy, self.pins = policy, pins
         _check_policy(policy)
+        with collection_paused():
+            self._build(teacher, student, policy, pins)
+
+    # ---- building
+
+    def _build(self, teacher: Structure, student: Structure, policy: Policy, pins: dict[str, Any]) -> None:
         self._tree_t, self._tree_s = build_tree(teacher), build_tree(student)
         checked = check_pins(pins, self._tree_t, self._tree_s)
         self._pairs_pinned, self._alone = pinned_nodes(checked, self._tree_t, self._tree_s)
@@ -87,8 +94,6 @@ class Alignment:
         self.stacks = [self._stack(match, matcher) for match in outcome.stacks]
         self.counts = kind_counts(self.rows, teacher, student)
         self.edits = edit_script(self.rows, self.stacks, teacher, student)
-
-    # ---- building
 
     def _merged(self, links: list[Link], matcher: Matcher) -> list[Row]:
         tree_t, tree_s = self._tree_t, self._tree_s
@@ -148,16 +153,21 @@ class Alignment:
                 number = root[number]
             return number
 
+        several_t, several_s = (
+            {call for call, count in Counter(calls).items() if count > 1 and call >= 0}
+            for calls in ((row.teacher for row in rows), (row.student for row in rows))
+        )
         for number, row in enumerate(rows):
-            for side, call in (("t", row.teacher), ("s", row.student)):
-                if call < 0:
+            for side, call, several in (("t", row.teacher, several_t), ("s", row.student, several_s)):
+                if call not in several:
                     continue
                 other = owner.setdefault((side, call), number)
                 if other != number:
                     root[find(number)] = find(other)
         members: defaultdict[int, list[int]] = defaultdict(list)
-        for number in range(len(rows)):
-            members[find(number)].append(number)
+        for number, row in enumerate(rows):
+            if row.teacher in several_t or row.student in several_s:
+                members[find(number)].append(number)
         group = 0
         for numbers in members.values():
             if len(numbers) > 1:
@@ -234,7 +244,8 @@ class Alignment:
             seen_t.add(row.teacher)
             seen_s.add(row.student)
             paired.append((number, row.teacher, row.student))
-        return align_operators(self.teacher, self.student, paired)
+        with collection_paused():
+            return align_operators(self.teacher, self.student, paired)
 
     def module_pairs(self) -> dict[str, list[str]]:
         """Student path -> teacher paths, in the student's order of execution; others are absent."""

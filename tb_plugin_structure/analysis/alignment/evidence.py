@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, TRANSPARENT, kind_similarity
-from tb_plugin_structure.analysis.alignment.roles import is_opaque, name_similarity, words_similarity
+from tb_plugin_structure.analysis.alignment.roles import (
+    is_opaque,
+    name_similarity,
+    role_words,
+    word_weight,
+    words_similarity,
+)
 from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, KINDS, Signatures
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
@@ -23,6 +29,9 @@ UNLIKE = 0.6
 
 STACK_SUBSTANCE = 4.0
 """A pair of stacks outweighs this many leaves."""
+
+_MANY_NAMES = 200
+"""Pairs of distinct names above which their similarities are a matrix product."""
 
 # Weights of the pieces of evidence, found on networks and edits made for the purpose; their sum is 1.15.
 _KIND, _NAME, _CLASH, _AROUND, _ATTRIBUTES, _RATIO, _WIDTH, _POSITIONS, _BESIDE, _LAST, _DEPTH, _NEEDED = (
@@ -53,15 +62,18 @@ class Side:
 
     def part(self, begin: int, end: int) -> Side:
         """The units [begin, end) as a side of their own; places stay those of the whole."""
-        return replace(self, **{field.name: getattr(self, field.name)[begin:end] for field in fields(self)[1:]})
+        return Side(self.tree, *[getattr(self, name)[begin:end] for name in _OF_UNITS])
 
     def pick(self, places: list[int]) -> Side:
         """Some units as a side of their own."""
         values: dict[str, Any] = {}
-        for field in fields(self)[1:]:
-            value = getattr(self, field.name)
-            values[field.name] = value[places] if isinstance(value, np.ndarray) else [value[place] for place in places]
+        for name in _OF_UNITS:
+            value = getattr(self, name)
+            values[name] = value[places] if isinstance(value, np.ndarray) else [value[place] for place in places]
         return replace(self, **values)
+
+
+_OF_UNITS = tuple(field.name for field in fields(Side)[1:])
 
 
 def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Unit], codes: dict[object, int]) -> Side:
@@ -177,18 +189,44 @@ def _names(teacher: list[str], student: list[str]) -> tuple[Array, Array]:
     """Similarity of names, and whether two names that say something say different things."""
     unique_t, index_t = _unique(teacher)
     unique_s, index_s = _unique(student)
-    similar = np.array([[name_similarity(first, second) for second in unique_s] for first in unique_t])
+    similar = _similarities(unique_t, unique_s)
     says_t = np.array([not is_opaque(name) for name in unique_t])
     says_s = np.array([not is_opaque(name) for name in unique_s])
     clash = (similar <= 0) & says_t[:, None] & says_s[None, :]
     return similar[np.ix_(index_t, index_s)], clash[np.ix_(index_t, index_s)]
 
 
+def _similarities(teacher: list[str], student: list[str]) -> Array:
+    """:func:`~tb_plugin_structure.analysis.alignment.roles.name_similarity` of all pairs of distinct names."""
+    if len(teacher) * len(student) < _MANY_NAMES:
+        return np.array([[name_similarity(first, second) for second in student] for first in teacher])
+    similar = _words([role_words(name) for name in teacher], [role_words(name) for name in student])
+    places = {name: place for place, name in enumerate(student) if not is_opaque(name)}
+    for place, name in enumerate(teacher):
+        if name in places:
+            similar[place, places[name]] = 1.0
+    return similar
+
+
+def _words(teacher: Sequence[frozenset[str]], student: Sequence[frozenset[str]]) -> Array:
+    """:func:`~tb_plugin_structure.analysis.alignment.roles.words_similarity` of all pairs of sets."""
+    if len(teacher) * len(student) < _MANY_NAMES:
+        return np.array([[words_similarity(first, second) for second in student] for first in teacher])
+    words: dict[str, int] = {}
+    placed = [[[words.setdefault(word, len(words)) for word in row] for row in side] for side in (teacher, student)]
+    weight = np.array([word_weight(word) for word in words], np.float64)
+    holds_t, holds_s = (np.zeros((len(side), len(words))) for side in placed)
+    for holds, side in zip((holds_t, holds_s), placed, strict=True):
+        holds[np.repeat(np.arange(len(side)), [len(row) for row in side]), [word for row in side for word in row]] = 1.0
+    shared = (holds_t * weight) @ holds_s.T
+    similar: Array = shared / np.maximum((holds_t @ weight)[:, None] + (holds_s @ weight)[None, :] - shared, 1.0)
+    return similar
+
+
 def _around(teacher: list[frozenset[str]], student: list[frozenset[str]]) -> Array:
     unique_t, index_t = _unique(teacher)
     unique_s, index_s = _unique(student)
-    similar = np.array([[words_similarity(first, second) for second in unique_s] for first in unique_t])
-    result: Array = similar[np.ix_(index_t, index_s)]
+    result: Array = _words(unique_t, unique_s)[np.ix_(index_t, index_s)]
     return result
 
 

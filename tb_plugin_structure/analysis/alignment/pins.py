@@ -86,6 +86,8 @@ def pinned_nodes(
     pins: Mapping[str, tuple[str, ...] | None], teacher: Tree, student: Tree
 ) -> tuple[list[tuple[int, int]], set[int]]:
     """(teacher node, student node) pairs, calls paired in order; and student nodes without counterpart."""
+    if not pins:
+        return [], set()
     nodes_t, nodes_s = _by_path(teacher), _by_path(student)
     pairs: list[tuple[int, int]] = []
     alone: set[int] = set()

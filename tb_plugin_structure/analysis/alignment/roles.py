@@ -69,8 +69,14 @@ def role_words(segment: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _weight(word: str) -> float:
-    return 0.3 if word in _GENERIC else (0.5 if word.startswith("#") else 1.0)
+def word_weight(word: str) -> int:
+    """How much a role word says; whole numbers, so that sums do not depend on their order."""
+    return 3 if word in _GENERIC else (5 if word.startswith("#") else 10)
+
+
+@lru_cache(maxsize=65536)
+def _total(words: frozenset[str]) -> int:
+    return sum(map(word_weight, words))
 
 
 @lru_cache(maxsize=262144)
@@ -88,5 +94,5 @@ def words_similarity(first: frozenset[str], second: frozenset[str]) -> float:
     """Weighted Jaccard similarity of two sets of role words; 0 when either is empty."""
     if not first or not second:
         return 0.0
-    shared = sum(map(_weight, sorted(first & second)))
-    return shared / sum(map(_weight, sorted(first | second)))
+    shared = sum(map(word_weight, first & second))
+    return shared / (_total(first) + _total(second) - shared)

@@ -129,8 +129,8 @@ def search(
         kept = {found.pairs[place] for place in longest_rising([order[j] for _, j in found.pairs])}
         found.moved = [pair for pair in found.pairs if pair not in kept] + found.moved
         found.pairs = [pair for pair in found.pairs if pair in kept]
-    for i, j in [*found.pairs, *found.moved]:
-        found.fits[i, j] = _fit(side_t, side_s, plain, i, j)
+    paired = [*found.pairs, *found.moved]
+    found.fits.update(zip(paired, _fits(side_t, side_s, plain, paired), strict=True))
     found.total = float(sum(matrix[i, j] for i, j in found.pairs)) + STACK_SUBSTANCE * len(found.stage_only)
     return found
 
@@ -138,10 +138,12 @@ def search(
 def _pair_equal(found: Search, plain: Array | None) -> None:
     """Pair every unit of a scope with the same unit of an equal scope."""
     found.equal = True
-    for k in range(len(found.side_t.units)):
-        found.pairs.append((k, k))
-        found.fits[k, k] = _fit(found.side_t, found.side_s, plain, k, k) if plain is not None else (1.0, 0.0)
-        found.total += float(found.side_t.substance[k]) * found.fits[k, k][0]
+    found.pairs = [(k, k) for k in range(len(found.side_t.units))]
+    fits = [(1.0, 0.0)] * len(found.pairs)
+    if plain is not None:
+        fits = _fits(found.side_t, found.side_s, plain, found.pairs)
+    found.fits.update(zip(found.pairs, fits, strict=True))
+    found.total = float(sum(substance * fit for substance, (fit, _) in zip(found.side_t.substance, fits, strict=True)))
 
 
 def _order_of_branches(
@@ -174,10 +176,12 @@ def _in_pieces(teacher: blocks.Side, student: blocks.Side, found: Search, top: b
     last_i = last_j = -1
     for i, j in [*fixed, (len(side_t.units), len(side_s.units))]:
         for a, b, c, d in _cut(last_i + 1, i, last_j + 1, j):
-            piece = scores(side_t.part(a, b), side_s.part(c, d), small_scope=not top)
-            for k, m in monotone_pairs(piece):
+            part_t, part_s = side_t.part(a, b), side_s.part(c, d)
+            piece = scores(part_t, part_s, small_scope=not top)
+            pairs = monotone_pairs(piece)
+            for (k, m), fit in zip(pairs, _fits(part_t, part_s, piece, pairs), strict=True):
                 found.pairs.append((a + k, c + m))
-                found.fits[a + k, c + m] = _fit(side_t.part(a, b), side_s.part(c, d), piece, k, m)
+                found.fits[a + k, c + m] = fit
                 found.total += float(piece[k, m])
         if i < len(side_t.units):
             found.pairs.append((i, j))
@@ -211,18 +215,24 @@ def _cut(a: int, b: int, c: int, d: int) -> list[tuple[int, int, int, int]]:
     if a >= b or c >= d:
         return []
     pieces = min(b - a, d - c, -(-((b - a) * (d - c)) // _PIECE_CELLS))
+    if pieces == 1:
+        return [(a, b, c, d)]
     cut_t = np.linspace(a, b, pieces + 1).astype(int).tolist()
     cut_s = np.linspace(c, d, pieces + 1).astype(int).tolist()
     return [(cut_t[k], cut_t[k + 1], cut_s[k], cut_s[k + 1]) for k in range(pieces)]
 
 
-def _fit(side_t: Side, side_s: Side, plain: Array, i: int, j: int) -> tuple[float, float]:
-    """Score of a pair of units per substance, and the best score that either had elsewhere."""
-    substance = max(min(float(side_t.substance[i]), float(side_s.substance[j])), _LEAST_SUBSTANCE)
-    row, column = plain[i].copy(), plain[:, j].copy()
-    row[j] = column[i] = 0.0
-    rival = float(max(row.max(initial=0.0), column.max(initial=0.0)))
-    return float(plain[i, j]) / substance, rival / substance
+def _fits(side_t: Side, side_s: Side, plain: Array, pairs: list[tuple[int, int]]) -> list[tuple[float, float]]:
+    """For each pair of units its score per substance, and the best score that either had elsewhere."""
+    if not pairs:
+        return []
+    i, j = np.array(pairs).T
+    substance = np.maximum(np.minimum(side_t.substance[i], side_s.substance[j]), _LEAST_SUBSTANCE)
+    rows, columns, each = plain[i], plain[:, j], np.arange(len(pairs))
+    rows[each, j] = columns[i, each] = 0.0
+    rivals = np.maximum(rows.max(axis=1), columns.max(axis=0))
+    found = zip((plain[i, j] / substance).tolist(), (np.maximum(rivals, 0.0) / substance).tolist(), strict=True)
+    return list(found)
 
 
 def _moved(found: Search, matrix: Array) -> list[tuple[int, int]]:

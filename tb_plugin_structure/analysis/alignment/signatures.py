@@ -51,35 +51,38 @@ def sign(tree: Tree, intern: Interner) -> Signatures:
     """Signatures of every node, children before parents. O(nodes)."""
     count = len(tree)
     named, sized, shape_free, kinds = [0] * count, [0] * count, [0] * count, [0] * count
-    module_attributes: dict[int, tuple[str | None, ...]] = {}
+    leaf_numbers: dict[int, int] = {}
     bag = np.zeros((count, len(KINDS)))
+    bag_nodes: list[int] = []
+    bag_kinds: list[int] = []
+    labels = {segment: intern(("label", _label(segment))) for segment in dict.fromkeys(tree.segment)}
     for node in range(count - 1, -1, -1):
-        children = tree.children[node]
-        module = tree.module[node]
-        attributes: tuple[str | None, ...] = ()
-        if not children:
-            found = module_attributes.get(module)
-            if found is None:
-                found = tuple(tree.attribute(node, name) for name in _WIDTH_FREE_ATTRIBUTES)
-                module_attributes[module] = found
-            attributes = found
-        if not children or tree.kind[node] != "block":
-            bag[node, KIND_CODE[tree.kind[node]]] += SUBSTANCE[tree.kind[node]]
-        weight = tree.weight_shape(node) if not children else ()
-        sizes = (tree.extent[node], tree.entry[node], weight)
+        children, module, kind = tree.children[node], tree.module[node], tree.kind[node]
         name = tree.class_name[node] if tree.call[node] >= 0 else ""
-        shape_free[node] = intern(("f", name, attributes, *(shape_free[child] for child in children)))
-        kinds[node] = intern(("k", tree.kind[node], *(kinds[child] for child in children)))
-        sized[node] = intern(("s", name, attributes, sizes, *(sized[child] for child in children)))
-        named[node] = intern(
-            (
-                "n",
-                name,
-                attributes,
-                sizes,
-                *((named[child], _label(tree.segment[child])) for child in children),
-            )
-        )
+        if not children:
+            found = leaf_numbers.get(module)
+            if found is None:
+                attributes = tuple(tree.attribute(node, attribute) for attribute in _WIDTH_FREE_ATTRIBUTES)
+                found = leaf_numbers[module] = intern(("own", name, attributes))
+            own, weight = found, tree.weight_shape(node)
+        else:
+            own, weight = intern(("own", name)), ()
+        if not children or kind != "block":
+            bag_nodes.append(node)
+            bag_kinds.append(KIND_CODE[kind])
+        sizes = intern((tree.extent[node], tree.entry[node], weight))
+        if not children:
+            shape_free[node] = own
+            kinds[node] = intern(("k", kind))
+            sized[node] = intern(("s", own, sizes))
+            named[node] = sized[node]
+            continue
+        shape_free[node] = intern(("f", own, *[shape_free[child] for child in children]))
+        kinds[node] = intern(("k", kind, *[kinds[child] for child in children]))
+        sized[node] = intern(("s", own, sizes, *[sized[child] for child in children]))
+        inside = [number for child in children for number in (named[child], labels[tree.segment[child]])]
+        named[node] = intern(("n", own, sizes, *inside))
+    bag[bag_nodes, bag_kinds] = SUBSTANCES[bag_kinds]
     # A subtree is a range of nodes, so its bag is a difference of running sums.
     running = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(bag, axis=0)])
     bag = np.round(running[np.arange(count) + np.array(tree.size, np.int64)] - running[:count], 6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -97,7 +97,10 @@ class Folding:
         self.other_classes: set[str] = set()
         self._light_singles: set[int] = set()
         self.stage_stems = {
-            stem(tree.segment[node]) for parent in range(len(tree)) for node in self._numbered(parent, 3)
+            stem(tree.segment[node])
+            for parent, children in enumerate(tree.children)
+            if len(children) > 2
+            for node in self._numbered(parent, 3)
         }
         self.stages: set[int] = set()
         distinct = {(tree.module[node], tree.class_name[node]) for node in range(len(tree)) if tree.call[node] >= 0}
@@ -174,11 +177,14 @@ class Folding:
         } - self._light_blocks
         self._mark_stages(self.stage_stems | other.stage_stems)
 
-    def _mark_stages(self, stems: Container[str]) -> None:
+    def _mark_stages(self, stems: Set[str]) -> None:
         """Treat numbered composites as stages; what one model has three of, the other may have fewer of."""
+        if not stems:
+            return
         self.stages = {
             self.tree.chain(node)[-1]
-            for parent in range(len(self.tree))
+            for parent, children in enumerate(self.tree.children)
+            if children
             for node in self._numbered(parent, 1)
             if stem(self.tree.segment[node]) in stems
         }
@@ -190,6 +196,8 @@ class Folding:
             segment = self.tree.segment[child]
             if self.tree.children[child] and segment[-1:].isdigit() and not is_opaque(segment):
                 found.setdefault(stem(segment), []).append(child)
+        if not found:
+            return []
         return [
             child
             for children in found.values()

@@ -127,8 +127,8 @@ def _edit_of(
 
 
 def _output(structure: Structure, call: int) -> str:
-    shapes = structure.output_shapes(call)
-    return "×".join(str(size) for size in shapes[0][1][1:]) if shapes else "–"
+    outputs = structure.module_calls.values("outputs", call)
+    return "×".join(map(str, structure.shape(int(outputs[0]))[1:])) if len(outputs) else "–"
 
 
 def _hide_block(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from tb_plugin_structure.records.table import Array
 _MOST_OPERATORS_FOR_KIND = 8
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """The output shape of a node, split into what the size of the input decides and what the model decides."""
 
     rank: int
@@ -116,6 +116,14 @@ class Tree:
         return frozenset(words)
 
     @cached_property
+    def depth(self) -> list[int]:
+        """How many nodes lie around each node."""
+        depth = [0] * len(self)
+        for node in range(1, len(self)):
+            depth[node] = depth[self.parent[node]] + 1
+        return depth
+
+    @cached_property
     def attributes(self) -> list[dict[str, str]]:
         """Constructor-like attributes by module row; alike modules share one dictionary."""
         modules = self.structure.modules
@@ -152,8 +160,10 @@ class Tree:
 
     def weight_shape(self, node: int) -> tuple[int, ...]:
         """Shape of the largest own parameter; () when it has none."""
-        shapes = [self.parameter_shapes[row] for row in self.own_parameters[self.module[node]]]
-        return max(shapes, key=lambda shape: (len(shape), prod(shape)), default=())
+        rows = self.own_parameters[self.module[node]]
+        if not rows:
+            return ()
+        return max((self.parameter_shapes[row] for row in rows), key=lambda shape: (len(shape), prod(shape)))
 
     @cached_property
     def mass(self) -> Array:
@@ -174,7 +184,8 @@ def build_tree(structure: Structure) -> Tree:
     calls = structure.module_calls
     if calls.rows:
         _add_nodes(tree)
-        _renumber(tree)
+        if min(tree.call) < 0:  # without containers nodes were made in pre-order
+            _renumber(tree)
     parents = tree.parent
     for node in range(len(tree) - 1, 0, -1):
         tree.size[parents[node]] += tree.size[node]
@@ -254,8 +265,15 @@ def _describe_nodes(tree: Tree) -> None:
     # Only the tensors that calls take and return are looked at: records hold many more.
     sizes, places = structure.tensors["shape"].tolist(), structure.tensors.offsets("shape").tolist()
 
-    def shape_of(tensor: int) -> tuple[int, ...]:
-        return tuple(sizes[places[tensor] : places[tensor + 1]])
+    known: dict[tuple[object, ...], Extent] = {}
+
+    def extent_of(tensor: int, kind: str, class_name: str) -> Extent:
+        shape = tuple(sizes[places[tensor] : places[tensor + 1]])
+        key = (shape, kind, class_name)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = _extent(shape, kind, class_name)
+        return found
 
     is_buffer = structure.parameters["is_buffer"].tolist()
     begins, ends = calls["operator_begin"].tolist(), calls["operator_end"].tolist()
@@ -278,9 +296,9 @@ def _describe_nodes(tree: Tree) -> None:
             tree.kind[node] = _own_kind(tree, node, any(not is_buffer[row] for row in tree.own_parameters[module]))
         outputs, inputs = tree.output_tensors[call], tree.input_tensors[call]
         if outputs:
-            tree.extent[node] = _extent(shape_of(outputs[0]), tree.kind[node], tree.class_name[node])
+            tree.extent[node] = extent_of(outputs[0], tree.kind[node], tree.class_name[node])
         if inputs:
-            tree.entry[node] = _extent(shape_of(inputs[0]), tree.kind[node], tree.class_name[node])
+            tree.entry[node] = extent_of(inputs[0], tree.kind[node], tree.class_name[node])
 
 
 def _operator_names(structure: Structure, begin: int, end: int) -> list[str]:

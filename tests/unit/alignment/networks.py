@@ -134,7 +134,8 @@ def record(root: Part, name: str = "model", repeat: Mapping[str, int] | None = N
     """
     repeats = repeat or {}
     columns: dict[str, dict[str, list[Any]]] = {
-        table: {column.name: [] for column in fields} for table, fields in STRUCTURE_TABLES.items()
+        table: {column.name: [] for column in fields if not column.optional}
+        for table, fields in STRUCTURE_TABLES.items()
     }
 
     def add(table: str, **values: Any) -> int:
