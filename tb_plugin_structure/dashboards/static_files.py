@@ -73,7 +73,7 @@ def handler(files: dict[str, bytes]) -> Callable[[Query], wrappers.Response]:
         if not content_type.startswith(("text/", "application/json", "image/svg")):
             return respond(query, data, content_type, expires=expires)
         if path not in compressed:
-            compressed[path] = compress(data)
+            compressed[path] = compress(data, level=9)  # once a file, and then for every viewer
         return respond(query, compressed[path], content_type, content_encoding="gzip", expires=expires)
 
     return handle

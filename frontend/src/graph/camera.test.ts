@@ -26,6 +26,20 @@ describe("the camera", () => {
     expect(view.y).toBeGreaterThan(-100);
   });
 
+  it("shows a tall graph beside what covers the right edge, as far as there is room", () => {
+    const tall = (width: number) => ({ x: 0, y: 0, width, height: 100_000 });
+    const rightEdge = (width: number, covered: number) => {
+      const view = camera();
+      view.fit(tall(width), 24, 1, covered);
+      return view.width - (width - view.x) * view.scale;
+    };
+    // Drawn at 0.7, the smallest readable scale.
+    expect(rightEdge(1000, 0)).toBeCloseTo(50, 6);
+    expect(rightEdge(1000, 120)).toBeCloseTo(76, 6);
+    expect(rightEdge(900, 120)).toBeCloseTo(120, 6);
+    expect(rightEdge(500, 120)).toBeCloseTo(225, 6);
+  });
+
   it("does not move to reveal what is visible", () => {
     const view = camera();
     view.reveal({ x: 300, y: 200, width: 100, height: 40 });

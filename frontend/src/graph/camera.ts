@@ -41,8 +41,11 @@ export class Camera {
     this.y = worldY - pixelY / this.scale;
   }
 
-  /** Shows `rect`, as large as it is useful; what is too long to be readable is shown from its top. */
-  fit(rect: Rect, margin = 24, largest = 1.15): void {
+  /**
+   * Shows `rect`, as large as it is useful; what is too long to be readable is shown from its top, and beside
+   * the `covered` pixels at the right, as far as there is room.
+   */
+  fit(rect: Rect, margin = 24, largest = 1.15, covered = 0): void {
     const wanted = Math.min(
       (this.width - 2 * margin) / Math.max(1, rect.width),
       (this.height - 2 * margin) / Math.max(1, rect.height),
@@ -52,6 +55,10 @@ export class Camera {
     this.scale = Math.max(wanted, Math.min(byWidth, READABLE_SCALE), SMALLEST_FIT);
     this.x = rect.x + rect.width / 2 - this.width / this.scale / 2;
     const fits = rect.height * this.scale <= this.height - 2 * margin + 1;
+    if (!fits) {
+      const spare = (this.width - rect.width * this.scale) / 2;
+      this.x += Math.max(0, Math.min(spare - margin, covered - spare)) / this.scale;
+    }
     this.y = fits ? rect.y + rect.height / 2 - this.height / this.scale / 2 : rect.y - margin / this.scale;
   }
 

@@ -1,4 +1,3 @@
-import type { Rect } from "./camera";
 import { edgeLabel, mergedEdgeLabel } from "./card";
 import type { DiffTree, SideName } from "./diff_tree";
 import { edgeRoute, edgeSides } from "./edge_route";
@@ -19,12 +18,21 @@ export function edges(
   if (scale < 0.1 || alpha < 0.03) return;
   const { palette } = look;
   const { tree } = scene;
+  const boxes = edgeBoxes(model, layout);
+  const [left, top, right, bottom] = [
+    view.x - x,
+    view.y - y,
+    view.x + view.width - x,
+    view.y + view.height - y,
+  ];
   for (let index = 0; index < model.edges.length; index++) {
+    const at = 4 * index;
+    if (boxes[at]! > right || boxes[at + 1]! > bottom || boxes[at + 2]! < left || boxes[at + 3]! < top)
+      continue;
     const edge = model.edges[index]!;
     const shown = edgeSides(edge, side);
     if (!shown) continue;
     const route = edgeRoute(scene, model, layout, index, x, y);
-    if (outside(route, view)) continue;
     const from = model.children[edge.from] ?? -1;
     const to = model.children[edge.to] ?? -1;
     const isSkip = layout.isSkip[index] === 1;
@@ -83,13 +91,36 @@ function edgeWeight(
   return 0.8 + Math.max(0, Math.log10(bytes + 1) - 2) * 0.75;
 }
 
-function outside(points: ArrayLike<number>, view: Rect): boolean {
-  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (let at = 0; at < points.length; at += 2) {
-    left = Math.min(left, points[at]!);
-    right = Math.max(right, points[at]!);
-    top = Math.min(top, points[at + 1]!);
-    bottom = Math.max(bottom, points[at + 1]!);
-  }
-  return left > view.x + view.width || right < view.x || top > view.y + view.height || bottom < view.y;
+/**
+ * Left, top, right and bottom of each edge, however its ends are moved to ports of opened nodes. Found once, for a
+ * stack may have thousands of edges and is drawn on every frame.
+ */
+function edgeBoxes(model: Level, layout: LevelLayout): Float32Array {
+  const known = knownBoxes.get(layout);
+  if (known) return known;
+  const boxes = new Float32Array(4 * model.edges.length);
+  model.edges.forEach(({ from, to }, index) => {
+    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+    const reach = (x: number, y: number) => {
+      left = Math.min(left, x);
+      right = Math.max(right, x);
+      top = Math.min(top, y);
+      bottom = Math.max(bottom, y);
+    };
+    for (let point = layout.starts[index]!; point < layout.starts[index + 1]!; point++) {
+      reach(layout.points[2 * point]!, layout.points[2 * point + 1]!);
+    }
+    for (const [node, height] of [
+      [from, layout.h[from]!],
+      [to, 0],
+    ] as const) {
+      reach(layout.x[node]!, layout.y[node]! + height);
+      reach(layout.x[node]! + layout.w[node]!, layout.y[node]! + height);
+    }
+    boxes.set([left, top, right, bottom], 4 * index);
+  });
+  knownBoxes.set(layout, boxes);
+  return boxes;
 }
+
+const knownBoxes = new WeakMap<LevelLayout, Float32Array>();

@@ -5,7 +5,7 @@ import { HEADER_HEIGHT } from "./card";
 import type { SideName } from "./diff_tree";
 import { type EdgeHit, hitEdge } from "./edge_hit";
 import type { Look } from "./look";
-import { Minimap } from "./minimap";
+import { MINIMAP_ROOM, Minimap } from "./minimap";
 import { paint, paintPairing } from "./painter";
 import { canPair, GRIP_REACH, GRIP_REACH_TOUCH, gripOf } from "./pair_grip";
 import { listenToPointer } from "./pointer_input";
@@ -150,7 +150,7 @@ export class GraphView {
 
   fit(): void {
     if (!this.scene || this.camera.width < 10 || this.camera.height < 10) return;
-    this.camera.fit(this.scene.bounds());
+    this.camera.fit(this.scene.bounds(), 24, 1.15, MINIMAP_ROOM);
     this.fitted = true;
     this.invalidate();
   }
@@ -225,7 +225,7 @@ export class GraphView {
       this.minimap.render(scene, look);
       this.minimapDirty = false;
     }
-    this.minimap.showView(camera.view(), scene.bounds(), look.palette);
+    this.minimap.showView(camera.view(), scene.bounds(), look.palette, camera.width);
     if (progress < 1) return;
     // The picture is complete: for screen readers, and for whoever waits for it.
     canvas.dataset.open = String(scene.openCount);

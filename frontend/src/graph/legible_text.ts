@@ -1,13 +1,28 @@
-import { cardText, mergedText } from "./card";
+import { type CardText, cardText, mergedText } from "./card";
+import type { DiffTree } from "./diff_tree";
 import type { Frame } from "./look";
 import { fitText, type TextStyle, textWidth } from "./text_width";
 
 /** Letters are drawn larger than the picture's scale asks for, rather than smaller than this on the screen. */
 export const SMALLEST_TEXT = 9.5;
 
-export function textOf({ scene, side }: Frame, node: number) {
-  return side === null ? mergedText(scene.tree, node) : cardText(scene.tree, node, side);
+/** What a card says. Kept, for it is asked for on every frame. */
+export function textOf({ scene: { tree }, side }: Frame, node: number): CardText {
+  let texts = known.get(tree);
+  if (!texts) {
+    texts = new Map();
+    known.set(tree, texts);
+  }
+  const key = 3 * node + (side === null ? 2 : side === "student" ? 1 : 0);
+  let text = texts.get(key);
+  if (!text) {
+    text = side === null ? mergedText(tree, node) : cardText(tree, node, side);
+    texts.set(key, text);
+  }
+  return text;
 }
+
+const known = new WeakMap<DiffTree, Map<number, CardText>>();
 
 /** Smallest height of letters on the screen before a text is cut instead. */
 const SMALLEST_WHOLE_TEXT = 7.5;

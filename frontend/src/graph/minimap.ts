@@ -6,6 +6,10 @@ import type { Scene } from "./scene";
 
 const WIDTH = 110;
 const HEIGHT = 150;
+/** What the minimap takes of the right edge, with a margin on both sides. */
+export const MINIMAP_ROOM = WIDTH + 16;
+/** A narrower picture needs all of its width. */
+const NARROW_PANE = 480;
 
 /** The whole picture, small, with a frame around what is visible. Drag the frame to move. */
 export class Minimap {
@@ -53,14 +57,17 @@ export class Minimap {
       -this.camera.x * scale * ratio,
       -this.camera.y * scale * ratio,
     );
-    paint(new CanvasPen(context), scene, look, bounds, scale);
+    // Only kinds and places: what is selected is seen in the picture itself.
+    const plain = { ...look, selected: -1, marked: -1, hovered: -1, canPair: false };
+    paint(new CanvasPen(context), scene, plain, bounds, scale);
   }
 
-  /** Draws the frame; hidden when everything is visible anyway. */
-  showView(view: Rect, bounds: Rect, palette: Look["palette"]): void {
+  /** Draws the frame; hidden when everything is visible anyway, and where it would cover the picture. */
+  showView(view: Rect, bounds: Rect, palette: Look["palette"], paneWidth: number): void {
     const all = view.width >= bounds.width && view.height >= bounds.height;
-    this.canvas.style.visibility = all ? "hidden" : "visible";
-    if (all) return;
+    const isHidden = all || paneWidth < NARROW_PANE;
+    this.canvas.style.visibility = isHidden ? "hidden" : "visible";
+    if (isHidden) return;
     const context = this.canvas.getContext("2d")!;
     const ratio = window.devicePixelRatio || 1;
     context.setTransform(1, 0, 0, 1, 0, 0);

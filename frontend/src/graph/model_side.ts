@@ -17,6 +17,9 @@ export class ModelSide {
   /** Module path → norm of the gradients of the parameters at or below; null until measured values are read. */
   gradientNorms: ReadonlyMap<string, number> | null = null;
 
+  /** What tells the side from the other one in words: its name, or where it stands when both have one name. */
+  label: string;
+
   private readonly parameterCounts = new Map<number, number>();
   private cachedProducers: Int32Array | null = null;
   private cachedReaders: { offsets: Uint32Array; operators: Uint32Array } | null = null;
@@ -27,6 +30,7 @@ export class ModelSide {
 
   constructor(readonly tables: StructureTables) {
     const { calls, operators } = tables;
+    this.label = tables.header.model;
     this.callCount = calls.rows;
     this.operatorCount = operators.rows;
     this.callParent = calls.number("parent");
@@ -251,4 +255,18 @@ function maximum(values: Values): number {
   let largest = 0;
   for (const value of values) if (value > largest) largest = value;
   return largest;
+}
+
+/** Labels two sides apart: models of one name by their variant, run or step. */
+export function labelApart(teacher: ModelSide, student: ModelSide): void {
+  if (teacher.name !== student.name) return;
+  const [t, s] = [teacher.tables, student.tables];
+  const places: [string, string][] = [
+    [t.header.variant, s.header.variant],
+    [t.address.run, s.address.run],
+    [`step ${t.address.step}`, `step ${s.address.step}`],
+  ];
+  const differing = places.filter(([a, b]) => a !== b);
+  teacher.label = [teacher.name, ...differing.map(([a]) => a || "–")].join(" · ");
+  student.label = [student.name, ...differing.map(([, b]) => b || "–")].join(" · ");
 }

@@ -39,7 +39,7 @@ export function paint(
 
 function heading({ pen, scene, look, side, scale }: Frame, x: number): void {
   const { teacher, student } = scene.tree.sides;
-  const of = (model: typeof teacher) => `${model.name}  ${model.callClass(0)}`;
+  const of = (model: typeof teacher) => `${model.label}  ${model.callClass(0)}`;
   const text =
     side === null && student
       ? `T ${of(teacher)}   ↔   S ${of(student)}`

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { type ComponentType, h } from "preact";
+import { type ComponentChild, type ComponentType, h } from "preact";
 import { useEffect } from "preact/hooks";
 
 const loaded = new WeakMap<object, unknown>();
@@ -8,6 +8,8 @@ const loaded = new WeakMap<object, unknown>();
 export function Later<Props extends object>(props: {
   load: () => Promise<ComponentType<Props>>;
   with: Props;
+  /** Shown until then. */
+  fallback?: ComponentChild;
 }) {
   const ready = useSignal(loaded.has(props.load));
   useEffect(() => {
@@ -17,6 +19,6 @@ export function Later<Props extends object>(props: {
       ready.value = true;
     });
   }, [props.load, ready]);
-  if (!ready.value) return null;
+  if (!ready.value) return props.fallback ?? null;
   return h(loaded.get(props.load) as ComponentType<Props>, props.with);
 }

@@ -1,4 +1,4 @@
-import type { Choice, Side } from "./choice";
+import { type Choice, contentOf, type Side } from "./choice";
 import { exactNumber } from "./format";
 import type { Session } from "./session";
 
@@ -53,7 +53,9 @@ function StepSlider({
   const select = (index: number) =>
     session.pick(which, side.choice, index >= last ? null : (steps[index]?.step ?? null));
   // Steps at which the record differs from the one before.
-  const changes = steps.map((step, index) => index > 0 && step.hash !== steps[index - 1]!.hash);
+  const changes = steps.map((step, index) => index > 0 && contentOf(step) !== contentOf(steps[index - 1]!));
+  const changed = changes[side.index] ? ", changed here" : "";
+  const list = steps.filter((_, index) => changes[index]).map(({ step }) => exactNumber(step));
   return (
     <span class="step">
       <span class="track">
@@ -63,7 +65,8 @@ function StepSlider({
           max={last}
           value={side.index}
           aria-label={`${NAMES[which]} step`}
-          aria-valuetext={`step ${side.address.step}${side.latest ? ", latest" : ""}`}
+          aria-valuetext={`step ${side.address.step}${side.latest ? ", latest" : ""}${changed}`}
+          data-tip={list.length ? `changed at step ${list.join(", ")}` : "the same at every step"}
           onInput={(event) => select(Number(event.currentTarget.value))}
         />
         <span class="ticks" aria-hidden="true">

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Choice, defaultPair, parseSide, sideText } from "./choice";
+import { type Choice, changedBefore, defaultPair, parseSide, sideText } from "./choice";
 
 const choice = (run: string, model: string, weight = 1, variant = ""): Choice => ({
   run,
@@ -38,6 +38,19 @@ describe("sides in the address", () => {
 
   it("is null for a record that is gone", () => {
     expect(parseSide("old:structure/teacher", choices)).toBeNull();
+  });
+});
+
+describe("steps of one model", () => {
+  const of = (...hashes: string[]) => ({
+    ...choice("kd", "student"),
+    steps: hashes.map((hash, index) => ({ step: 100 * index, wall_time: index, hash })),
+  });
+
+  it("the one before the last change is what the latest is compared with", () => {
+    expect(changedBefore(of("a", "b", "c", "c"))).toBe(100);
+    expect(changedBefore(of("a", "b", "a"))).toBe(100);
+    expect(changedBefore(of("a", "a"))).toBeNull();
   });
 });
 

@@ -71,6 +71,17 @@ function sideAt(choice: Choice, index: number, latest: boolean): Side {
   return { choice, index, latest, address: { run: choice.run, tag: choice.tag, step, hash } };
 }
 
+/** What is recorded at a step, for telling whether two steps differ. */
+export function contentOf({ structure_hash, hash }: RecordStep): string {
+  return structure_hash ?? hash;
+}
+
+/** The last step whose record differs from the latest one; null when there is none. */
+export function changedBefore({ steps }: Choice): number | null {
+  const contents = steps.map(contentOf);
+  return steps[contents.findLastIndex((content) => content !== contents.at(-1))]?.step ?? null;
+}
+
 /** Which two to show when the user has not said: by name, else the larger one is the teacher. */
 export function defaultPair(choices: readonly Choice[]): { teacher: Choice | null; student: Choice | null } {
   const named = (word: RegExp, run?: string) =>

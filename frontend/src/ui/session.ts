@@ -6,6 +6,7 @@ import { fetchRecords, type PlanStep, type Records } from "../wire/records";
 import {
   attentionChoices,
   type Choice,
+  changedBefore,
   defaultPair,
   parseSide,
   type Side,
@@ -118,7 +119,15 @@ export class Session {
   /** Picks a side; `step` null follows the latest. `choice` null: no student. */
   pick(which: "teacher" | "student", choice: Choice | null, step: number | null = null): void {
     const text = which === "teacher" ? this.teacherText : this.studentText;
-    text.value = choice ? sideText(choice, step) : NONE;
+    batch(() => {
+      const other = which === "student" ? this.teacher.value : null;
+      text.value = choice ? sideText(choice, step) : NONE;
+      // One record beside itself says nothing: then the teacher is the same model before its last change.
+      if (choice && step === null && other?.choice === choice && other.latest) {
+        const before = changedBefore(choice);
+        if (before !== null) this.teacherText.value = sideText(choice, before);
+      }
+    });
   }
 
   swap(): void {

@@ -20,6 +20,8 @@ export interface RecordStep {
   step: number;
   wall_time: number;
   hash: string;
+  /** Of a structure: equal for equal structures, whatever else the record says. */
+  structure_hash?: string;
 }
 
 export interface StructureStep extends RecordStep {

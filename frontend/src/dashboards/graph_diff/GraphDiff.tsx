@@ -14,7 +14,6 @@ import { DiffToolbar } from "./DiffToolbar";
 import { DiffState } from "./diff_state";
 import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
 import css from "./graph_diff.css?inline";
-import { Inspector } from "./Inspector";
 import { Outline, outlineKey } from "./Outline";
 import { outlineRows } from "./outline_rows";
 import { pairOptions } from "./pins";
@@ -42,6 +41,7 @@ const KEYS: KeyHelp = [
   ["Ctrl+Z", "undo a change of pairs; with Shift redo"],
 ];
 
+const loadInspector = () => import("./Inspector").then(({ Inspector }) => Inspector);
 const loadPlanDialog = () => import("./PlanDialog").then(({ PlanDialog }) => PlanDialog);
 
 /** The Graph diff tab. */
@@ -109,7 +109,11 @@ function Panes({ state, commands }: { state: DiffState; commands: GraphCommands 
         {hasOutline && <Outline state={state} />}
         {hasOutline && hasGraph && <Splitter label="Width of the outline" property="--outline-width" />}
         {hasGraph && <GraphPane state={state} commands={commands} />}
-        <Inspector state={state} />
+        <Later
+          load={loadInspector}
+          with={{ state }}
+          fallback={<aside class="inspector" aria-label="Details" />}
+        />
       </div>
       {state.planOpen.value && <Later load={loadPlanDialog} with={{ state }} />}
     </div>

@@ -53,9 +53,9 @@ export function Outline({ state }: { state: DiffState }) {
       <div class="outline-head" aria-hidden="true">
         <span />
         <span>
-          {isPair ? "T" : ""} {tree.sides.teacher.name}
+          {isPair ? "T" : ""} {tree.sides.teacher.label}
         </span>
-        {isPair && <span>S {tree.sides.student!.name}</span>}
+        {isPair && <span>S {tree.sides.student!.label}</span>}
         {wide && <span>output{isPair ? " T" : ""}</span>}
         {wide && isPair && <span>output S</span>}
         <span class="number" data-tip={isPair ? "parameters, student ÷ teacher" : "parameters"}>

@@ -7,7 +7,7 @@ import type { DiffTree, SideName } from "../../graph/diff_tree";
 import type { DimensionOrigin } from "../../graph/dimension_origin";
 import { slicedFlowOf } from "../../graph/flow";
 import { KindCounts } from "../../graph/kind_counts";
-import { ModelSide } from "../../graph/model_side";
+import { labelApart, ModelSide } from "../../graph/model_side";
 import { KeyIndex, nodeKey } from "../../graph/node_key";
 import { firstOpening } from "../../graph/opening";
 import { parseQuery } from "../../graph/search_query";
@@ -395,8 +395,10 @@ function* comparisonOf(
   alignment: DecodedAlignment | null,
 ): Sliced<Comparison> {
   const teacher = new ModelSide(t);
+  const student = s && new ModelSide(s);
+  if (student) labelApart(teacher, student);
   const tree =
-    s && alignment ? yield* treeOf(teacher, new ModelSide(s), alignment) : yield* singleTreeOf(teacher);
+    student && alignment ? yield* treeOf(teacher, student, alignment) : yield* singleTreeOf(teacher);
   yield;
   const keys = yield* KeyIndex.of(tree);
   for (const side of ["teacher", "student"] as const) yield* slicedFlowOf(tree, side);

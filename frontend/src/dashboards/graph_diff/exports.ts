@@ -145,7 +145,7 @@ function cell(text: string): string {
 
 function titleOf({ tree }: Comparison): string {
   const { teacher, student } = tree.sides;
-  return student ? `${teacher.name} ↔ ${student.name}` : teacher.name;
+  return student ? `${teacher.label} ↔ ${student.label}` : teacher.label;
 }
 
 function fileName(state: DiffState): string {
