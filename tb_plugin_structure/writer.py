@@ -15,6 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from types import TracebackType
 from typing import Any
 
@@ -24,7 +25,7 @@ from torch.export import ExportedProgram
 
 from tb_plugin_structure import event_file
 from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
-from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture
+from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture, compare_captures
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.plan import Pins, build_plan
@@ -303,6 +304,9 @@ class StructureWriter:
                 self._write_structure(observed.outside, step, tag=names.outside_tag(region), quiet=True)
             for model, measurement in observed.measurements.items():
                 self._write_measurement(model, measurement, step)
+        captures = list(observed.attention.values())
+        for first, second in combinations(captures, 2):
+            compare_captures(first, second)
         for model, attention in observed.attention.items():
             for example in attention.examples or [None]:
                 self._write_attention(model, attention, example, step)

@@ -176,15 +176,18 @@ def stored_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
 
 def comparison_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        teacher, teacher_hash = store.attention(query.context, query.experiment, address_of(query, "t_"))
-        student, student_hash = store.attention(query.context, query.experiment, address_of(query, "s_"))
+        t_address, s_address = address_of(query, "t_"), address_of(query, "s_")
+        teacher, teacher_hash = store.attention(query.context, query.experiment, t_address)
+        student, student_hash = store.attention(query.context, query.experiment, s_address)
+        same_place = (t_address.run, t_address.step) == (s_address.run, s_address.step)
+        same_step = same_place and teacher.header.example == student.header.example
         pairs = _configured_pairs(store, query, teacher, student)
 
         def make() -> tuple[dict[str, object], int]:
             from tb_plugin_structure.analysis.attention import compare
 
             with comparing("attention"):
-                comparison = compare(teacher, student, pairs)
+                comparison = compare(teacher, student, pairs, same_step=same_step)
             pairing = "least distance" if pairs is None else "alignment"
             return {**comparison.to_dict(), "pairing": pairing}, 200 * (
                 teacher.statistics.rows + student.statistics.rows

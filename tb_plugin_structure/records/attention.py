@@ -39,8 +39,10 @@ class AttentionOverview:
         statistics: Mapping[str, Any],
         maximum: bytes,
         mass: bytes,
+        distances: Sequence[tuple[str, Array, str]] = (),
     ) -> AttentionOverview:
-        """Encode; `statistics` are columns as in ``records.schema.ATTENTION_STATISTICS``."""
+        """Encode; `statistics` are columns as in ``records.schema.ATTENTION_STATISTICS``, `distances` are (other model,
+        [its heads, these heads], resolution)."""
         header.format_version = FORMAT_VERSION
         header.minimum_reader_version = 1
         pool = StringPool()
@@ -50,6 +52,14 @@ class AttentionOverview:
         blobs.add_part(header.parts, stored, "statistics", table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
         blobs.add_part(header.parts, stored, "maximum", maximum, columns_pb2.PART_FORMAT_RAW)
         blobs.add_part(header.parts, stored, "mass", mass, columns_pb2.PART_FORMAT_RAW)
+        del header.distances[:]
+        for number, (model, table_of, resolution) in enumerate(distances):
+            part = f"distances{number}"
+            header.distances.add(
+                model=model, part=part, rows=table_of.shape[0], columns=table_of.shape[1], resolution=resolution
+            )
+            data = np.ascontiguousarray(table_of, "<f2").tobytes()
+            blobs.add_part(header.parts, stored, part, data, columns_pb2.PART_FORMAT_RAW)
         blobs.seal(header, stored)
         return cls(header, Table.from_proto(table, Strings(pool.to_proto())), maximum, mass, stored)
 
@@ -75,6 +85,19 @@ class AttentionOverview:
             raise
         except Exception as error:
             raise blobs.RecordError(f"the attention record of {header.model!r} is damaged: {error}") from error
+
+    def recorded_distances(self, model: str, heads: int) -> tuple[Array, str] | None:
+        """Distances to `heads` heads of another model of the same step, [its heads, these heads], and their resolution.
+
+        None when none were recorded, or when they do not fit the two records.
+        """
+        for entry in self.header.distances:
+            if entry.model == model and (entry.rows, entry.columns) == (heads, self.statistics.rows):
+                data = blobs.part_bytes(self.header.parts, self._stored, entry.part)
+                if len(data) == 2 * entry.rows * entry.columns:
+                    values: Array = np.frombuffer(data, "<f2").astype(np.float32).reshape(entry.rows, entry.columns)
+                    return values, entry.resolution
+        return None
 
     def plane(self, layer: int, head: int, kind: str = "maximum") -> Array:
         """One overview plane as float32 [rows, columns]; `kind` is "maximum" or "mass"."""

@@ -120,16 +120,18 @@ class AttentionOverviewHeader(_message.Message):
     def __init__(self, format_version: _Optional[int] = ..., minimum_reader_version: _Optional[int] = ..., model: _Optional[str] = ..., example: _Optional[str] = ..., axes: _Optional[_Iterable[_Union[TokenAxis, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[AttentionLayer, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[_columns_pb2.Part, _Mapping]]] = ..., distances: _Optional[_Iterable[_Union[RecordedDistances, _Mapping]]] = ...) -> None: ...
 
 class RecordedDistances(_message.Message):
-    __slots__ = ("model", "part", "rows", "columns")
+    __slots__ = ("model", "part", "rows", "columns", "resolution")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    RESOLUTION_FIELD_NUMBER: _ClassVar[int]
     model: str
     part: str
     rows: int
     columns: int
-    def __init__(self, model: _Optional[str] = ..., part: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
+    resolution: str
+    def __init__(self, model: _Optional[str] = ..., part: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., resolution: _Optional[str] = ...) -> None: ...
 
 class QueryKeyForm(_message.Message):
     __slots__ = ("width", "dtype", "scale", "softcap", "alibi_slopes", "alibi_offset", "key_blobs", "mask_blob", "checked_error")

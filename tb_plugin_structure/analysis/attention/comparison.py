@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tb_plugin_structure.analysis.attention.assignment import assign
+from tb_plugin_structure.analysis.attention.assignment import assign, assign_many
 from tb_plugin_structure.analysis.attention.distances import Roots, hellinger_of_roots, normalized_roots
 from tb_plugin_structure.analysis.attention.pooling import pool
 from tb_plugin_structure.records.attention import AttentionOverview
 from tb_plugin_structure.records.table import Array
 
 FULL, POOLED = "8-bit overview, every position", "8-bit overview, pooled"
+RECORDED = "float32 when recorded"
 
 
 @dataclass
@@ -91,6 +92,8 @@ def compare(
     teacher: AttentionOverview,
     student: AttentionOverview,
     layer_pairs: Sequence[tuple[int, int]] | None = None,
+    *,
+    same_step: bool = False,
 ) -> AttentionComparison:
     """Distances of all heads, matched heads and the layer map of two overviews.
 
@@ -101,16 +104,21 @@ def compare(
         teacher: Overview of the teacher, as stored.
         student: Overview of the student.
         layer_pairs: Configured (teacher layer, student layer) pairs; None to pair layers by least distance.
+        same_step: Both were recorded in one step of one run: distances that were computed then, from the float32 maps,
+            are used.
     """
     t_layers, s_layers = _Layers(teacher), _Layers(student)
+    recorded = _recorded(teacher, student) if same_step else None
     distances = np.full((len(t_layers), len(s_layers)), math.nan)
     pairs: dict[tuple[int, int], LayerComparison] = {}
     for t in range(len(t_layers)):
         for s in range(len(s_layers)):
-            pair = _compare_layers(t_layers, t, s_layers, s)
+            pair = _compare_layers(t_layers, t, s_layers, s, recorded)
             if pair is not None:
                 pairs[t, s] = pair
-                distances[t, s] = pair.distance
+    _match_heads(list(pairs.values()), t_layers, s_layers)
+    for (t, s), pair in pairs.items():
+        distances[t, s] = pair.distance
     notes = _notes(t_layers, s_layers, pairs)
     if layer_pairs is None:
         chosen = assign(distances) if distances.size else []
@@ -169,12 +177,45 @@ class _Layers:
         return record.overview_rows == record.query_length and record.overview_columns == record.key_length
 
 
-def _compare_layers(teachers: _Layers, t: int, students: _Layers, s: int) -> LayerComparison | None:
+def _recorded(teacher: AttentionOverview, student: AttentionOverview) -> tuple[Array, str] | None:
+    """Distances of all heads that were computed when both were recorded, [teacher heads, student heads]."""
+    found = student.recorded_distances(teacher.header.model, teacher.statistics.rows)
+    if found is not None:
+        return found
+    found = teacher.recorded_distances(student.header.model, student.statistics.rows)
+    return None if found is None else (found[0].T, found[1])
+
+
+def _match_heads(pairs: Sequence[LayerComparison], teachers: _Layers, students: _Layers) -> None:
+    """The matching with the least total distance of every pair of layers, tables of one size at a time."""
+    by_size: dict[tuple[int, ...], list[LayerComparison]] = {}
+    for pair in pairs:
+        by_size.setdefault(pair.distances.shape, []).append(pair)
+    for members in by_size.values():
+        matchings = assign_many(np.stack([pair.distances for pair in members]))
+        for pair, matching in zip(members, matchings, strict=True):
+            pair.heads = [(i, j, float(pair.distances[i, j])) for i, j in matching]
+            t_heads, s_heads = teachers.layers[pair.teacher].heads, students.layers[pair.student].heads
+            pair.unmatched_teacher = sorted(set(range(t_heads)) - {i for i, _ in matching})
+            pair.unmatched_student = sorted(set(range(s_heads)) - {j for _, j in matching})
+
+
+def _compare_layers(
+    teachers: _Layers, t: int, students: _Layers, s: int, recorded: tuple[Array, str] | None
+) -> LayerComparison | None:
+    """Two layers, with no heads matched yet; None when they cannot be compared."""
     if not teachers.usable(t) or not students.usable(s):
         return None
     t_record, s_record = teachers.layers[t], students.layers[s]
     if t_record.relation != s_record.relation:
         return None
+    if recorded is not None:
+        known = recorded[0][
+            t_record.first_head_row : t_record.first_head_row + t_record.heads,
+            s_record.first_head_row : s_record.first_head_row + s_record.heads,
+        ]
+        if np.isfinite(known).any():
+            return LayerComparison(t, s, [], [], [], known, f"{RECORDED}, {recorded[1]}")
     rows = min(t_record.overview_rows, s_record.overview_rows)
     columns = min(t_record.overview_columns, s_record.overview_columns)
     same = (t_record.query_length, t_record.key_length) == (s_record.query_length, s_record.key_length)
@@ -187,17 +228,8 @@ def _compare_layers(teachers: _Layers, t: int, students: _Layers, s: int) -> Lay
         distances = hellinger_of_roots(normalized_roots(t_maps * common), normalized_roots(s_maps * common))
     else:
         distances = hellinger_of_roots(teachers.roots(t, rows, columns), students.roots(s, rows, columns))
-    matched = [(i, j, float(distances[i, j])) for i, j in assign(distances)]
-    return LayerComparison(
-        teacher=t,
-        student=s,
-        heads=matched,
-        unmatched_teacher=sorted(set(range(t_record.heads)) - {i for i, _, _ in matched}),
-        unmatched_student=sorted(set(range(s_record.heads)) - {j for _, j, _ in matched}),
-        distances=distances,
-        resolution=FULL if full else f"{POOLED} to {rows} x {columns}",
-        excluded_mass=excluded,
-    )
+    resolution = FULL if full else f"{POOLED} to {rows} x {columns}"
+    return LayerComparison(t, s, [], [], [], distances, resolution, excluded)
 
 
 def _mask_form(words: str) -> tuple[bool, bool]:
@@ -227,7 +259,7 @@ def _notes(teachers: _Layers, students: _Layers, pairs: dict[tuple[int, int], La
         elif missing:
             notes.append(f"{missing} layers of the {role} that look like attention were not captured")
     resolutions = {pair.resolution for pair in pairs.values()}
-    if resolutions - {FULL}:
+    if any(POOLED in resolution or "blocks" in resolution for resolution in resolutions):
         notes.append(
             "some maps are pooled to blocks of positions; pooled distances are lower than full ones, compare them "
             "only among themselves"

@@ -17,10 +17,13 @@
 | ``reasons`` | why a layer gave no map |
 | ``module_facts``, ``axes`` | what the module and the positions are |
 | ``stitch`` | joins the calls of a decoding loop |
+| ``query_keys``, ``kept`` | full resolution of chosen heads, in the smallest form that is exact enough |
+| ``between`` | distances to the heads of another model of the same step |
 | ``maps``, ``result`` | captured attentions, and the records made of them |
 | ``budget`` | how much of it is written |
 """
 
+from tb_plugin_structure.capture.attention.between import compare_captures
 from tb_plugin_structure.capture.attention.budget import AttentionBudget
 from tb_plugin_structure.capture.attention.explicit import log_attention
 from tb_plugin_structure.capture.attention.kernels import FusedArguments, attention_kernel
@@ -37,5 +40,6 @@ __all__ = [
     "AttentionOptions",
     "FusedArguments",
     "attention_kernel",
+    "compare_captures",
     "log_attention",
 ]

@@ -27,6 +27,7 @@ class AttentionCapture:
         maps: What was captured.
         not_captured: Module path -> why a layer that looks like attention gave no map.
         notes: What else a reader should know.
+        distances: Example -> (other model, distances of its heads to these, resolution), of the same step.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class AttentionCapture:
         self.maps = list(maps)
         self.not_captured = dict(not_captured)
         self.notes = list(notes)
+        self.distances: dict[int, list[tuple[str, Array, str]]] = {}
         self._axes = axes
 
     def __repr__(self) -> str:
@@ -103,7 +105,10 @@ class AttentionCapture:
                 "this model has no attention that was seen: no fused kernel, and no softmax of a product"
             )
         columns = {field.name: statistics.get(field.name, []) for field in ATTENTION_STATISTICS}
-        return AttentionOverview.build(header, columns, b"".join(planes["maximum"]), b"".join(planes["mass"]))
+        distances = self.distances.get(chosen, []) if chosen is not None else []
+        return AttentionOverview.build(
+            header, columns, b"".join(planes["maximum"]), b"".join(planes["mass"]), distances
+        )
 
     def kept_heads(self, example: int | None = None) -> list[tuple[AttentionMap, KeptHead]]:
         """Heads in full resolution, the most wanted first: named ones, then the first of each layer, the second."""
