@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tb_plugin_structure.analysis.audit import AuditReport
-from tb_plugin_structure.analysis.audit.compare import INCOMPATIBLE
 
 _SOURCE = re.compile(r"\(([^()\s]+):(\d+)\)")
 _GITHUB = {"info": "notice", "warning": "warning", "error": "error"}
@@ -44,7 +43,7 @@ def annotated(report: AuditReport) -> Iterator[Annotation]:
             int(found[2]) if found else 0,
         )
     for row in report.rows:
-        if row.verdict == INCOMPATIBLE:
+        if row.comparison.is_refused_feature:
             yield Annotation(
                 INCOMPATIBLE_RULE,
                 "warning",

@@ -38,6 +38,8 @@ def failures(report: AuditReport, gates: Sequence[str]) -> list[str]:
     for gate in gates:
         if gate in _VERDICTS:
             rows = [row for row in report.rows if row.verdict == _VERDICTS[gate]]
+            if gate == "incompatible":
+                rows = [row for row in rows if row.comparison.is_refused_feature]
             if rows:
                 first = rows[0].student_path or rows[0].teacher_path or "the model"
                 found.append(f"{gate}: {len(rows)} rows, first {first}")

@@ -153,6 +153,10 @@ def _function(step: steps.Step) -> Callable[[Any], Any]:
             return lambda x: x.transpose(1, 2).unflatten(2, (height, width))
         case steps.Unflatten(ones):
             return lambda x: x.reshape(*x.shape, *(1,) * ones)
+        case steps.Squeeze(dimensions):
+            return lambda x: x.squeeze(dimensions)
+        case steps.Unsqueeze(dimensions):
+            return lambda x: _unsqueeze(x, dimensions)
         case steps.ResizeGrid():
             return lambda x: _resize_grid(step, x)
         case steps.RepeatHeads(times):
@@ -194,6 +198,12 @@ def _drop_tokens(x: Tensor, count: int, start: int, dimensions: tuple[int, ...])
     for axis in dimensions:
         rest = x.narrow(axis, start + count, x.shape[axis] - start - count)
         x = torch.cat((x.narrow(axis, 0, start), rest), dim=axis) if start else rest
+    return x
+
+
+def _unsqueeze(x: Tensor, dimensions: tuple[int, ...]) -> Tensor:
+    for axis in dimensions:
+        x = x.unsqueeze(axis)
     return x
 
 

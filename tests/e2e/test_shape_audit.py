@@ -58,7 +58,7 @@ def test_the_order_is_in_the_address(server: TensorBoardServer, open_tab: OpenTa
     tab = open_tab(server.url, "shape_audit", PAIR)
     header = tab.frame.locator('[data-column="adapter_parameters"]')
     header.click(timeout=30_000)
-    assert "Linear(512->2048)" in rows(tab)[0]  # with a bias, so a little more than the convolution of layer4
+    assert "Conv1x1(512->2048)" in rows(tab)[0]
     expect(tab.page).to_have_url(re.compile(re.escape("sort=adapter_parameters:down")))
     header.click()
     assert "Conv1x1(64->256)" in rows(tab)[0]

@@ -19,7 +19,16 @@ from tb_plugin_structure.analysis.audit.forms import (
     width_name,
 )
 from tb_plugin_structure.analysis.audit.projections import BatchNorm, CastTo, Conv1x1, LayerNorm, Linear, MoveTo, ReLU
-from tb_plugin_structure.analysis.audit.steps import Permute, Pool, Resize, SelectElement, Step, Truncate
+from tb_plugin_structure.analysis.audit.steps import (
+    Permute,
+    Pool,
+    Resize,
+    SelectElement,
+    Squeeze,
+    Step,
+    Truncate,
+    Unsqueeze,
+)
 
 
 @dataclass(frozen=True)
@@ -66,10 +75,24 @@ class Chain:
             if teacher.is_floating != student.is_floating or not teacher.is_floating:
                 self.mismatch("dtype" if teacher.dtype != student.dtype else "shape")
                 raise Refusal(f"{student.dtype} and {teacher.dtype} values are not features that can be projected")
-            self._shapes()
+            try:
+                self._shapes()
+            except Refusal as refusal:
+                self._no_feature(refusal)
         if not self.classes:
             self.steps.clear()  # picking an element is how a hook is read, not an adapter
         self._dtype_and_device()
+
+    def _no_feature(self, refusal: Refusal) -> None:
+        """The better reason where one of the two is no feature at all."""
+        for side, feature in (("teacher", self.teacher), ("student", self.student)):
+            if feature.is_constant:
+                self.mismatch("constant")
+                raise Refusal(
+                    f"the {side}'s value does not depend on the input (a table of positions, a mask, a weight): there "
+                    "is no feature to distill"
+                ) from refusal
+        raise refusal
 
     def _elements(self) -> None:
         if self.student.element:
@@ -88,6 +111,8 @@ class Chain:
 
     def _shapes(self) -> None:
         source, target = form(self.student), form(self.teacher)
+        if self._single_dimensions(source, target):
+            return
         if not source or not target:
             if not self._project_alike():
                 self._unclear()
@@ -98,6 +123,40 @@ class Chain:
         if method is None:
             raise Refusal(NO_ROUTE.get((source, target), f"a {source} has no counterpart in a {target}"))
         method()
+
+    def _single_dimensions(self, source: str, target: str) -> bool:
+        """Both sides hold one value, or one feature, an example once dimensions of size 1 are left out: [B, 1] and [B],
+        one pooled token and a pooled map. What two maps or two sequences are is not decided by their size."""
+        if source == target and source:
+            return False
+        t, s = self.teacher, self.student
+        ones = [
+            tuple(
+                axis
+                for axis, d in enumerate(side.dimensions)
+                if d.size == 1 and not d.special and not d.name.startswith(dim.BATCH) and d.name not in FEATURES[:2]
+            )
+            for side in (s, t)
+        ]
+        mine, theirs = (
+            [d for axis, d in enumerate(side.dimensions) if axis not in gone]
+            for side, gone in zip((s, t), ones, strict=True)
+        )
+        alike = len(mine) == len(theirs) and [d.name for d in mine[:1]] == [d.name for d in theirs[:1]] == [dim.BATCH]
+        if not any(ones) or not alike or len(mine) > 2:
+            return False
+        if len(mine) == 2 and not {mine[1].name, theirs[1].name} <= set(FEATURES[:2]):
+            return False
+        if {source, target} == {"map", "vector"} or source == target == "map":
+            return False  # pooled maps have a route of their own
+        self.mismatch("size 1" if len(mine) == 1 else "rank")
+        if ones[0]:
+            self.add(Squeeze(ones[0]))
+        if len(mine) == 2:
+            self._project_last(mine[1].size, theirs[1].size)
+        if ones[1]:
+            self.add(Unsqueeze(ones[1]))
+        return True
 
     def _project_alike(self) -> bool:
         """Dimensions that mean the same on both sides and differ in the last one only, a feature, whatever the others
@@ -121,6 +180,28 @@ class Chain:
                     f"the {side}'s batch is folded into another dimension ({describe(feature)}); hook the module "
                     "before the reshape"
                 )
+            if any(name == dim.SELECTED for name in feature.names):
+                raise Refusal(
+                    f"the {side}'s rows are chosen by the data ({describe(feature)}); hook the module around the choice"
+                )
+        folded = [
+            next(
+                (d for d in side.dimensions if "·" in d.name and {*dim.SPATIAL, dim.LENGTH} & set(d.name.split("·"))),
+                None,
+            )
+            for side in (self.student, self.teacher)
+        ]
+        if folded[0] is not None and folded[1] is not None:
+            if dim.CHANNELS in folded[0].name.split("·") or len(self.student.shape) == 2:
+                raise Refusal(
+                    f"maps that were flattened ({describe(self.student)} against {describe(self.teacher)}); hook the "
+                    "module before the flatten, where positions can be compared"
+                )
+            self.mismatch("positions")
+            raise Refusal(
+                f"{folded[0].size:,} positions in the student, {folded[1].size:,} in the teacher: other levels, "
+                "anchors or resolutions; compare the levels that both have before they are joined"
+            )
         raise Refusal(
             f"the meaning of the dimensions is not clear ({describe(self.student)} against {describe(self.teacher)}), "
             "and a projection between dimensions of different meaning would train on noise"
@@ -157,8 +238,8 @@ class Chain:
         self.mismatch("channels" if dim.CHANNELS in (width_name(self.student), width_name(self.teacher)) else "hidden")
         self._linear(features, wanted)
 
-    def _linear(self, features: int, wanted: int) -> None:
-        self.add(Linear(features, wanted, self.options.bias is not False))
+    def _linear(self, features: int, wanted: int, bias: bool = True) -> None:
+        self.add(Linear(features, wanted, bias and self.options.bias is not False))
         if self.options.norm:
             self.add(LayerNorm(wanted))
             self._activation()

@@ -35,6 +35,12 @@ class Comparison:
     adapter: Adapter = NO_ADAPTER
     reason: str = ""
 
+    @property
+    def is_refused_feature(self) -> bool:
+        """Whether two features cannot be compared. Tables of positions and the like are no features: nobody distills
+        them, so that they differ is no obstacle."""
+        return self.verdict == INCOMPATIBLE and "constant" not in self.classes
+
 
 def compare(teacher: Feature, student: Feature, options: Options | None = None) -> Comparison:
     """Compare two features. Never raises."""

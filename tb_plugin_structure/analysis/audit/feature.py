@@ -18,6 +18,9 @@ HEADS = "heads"
 HEAD_DIM = "head_dim"
 VOCABULARY = "vocabulary"
 CLASSES = "classes"
+GROUPS = "groups"
+LAYERS = "layers"
+SELECTED = "selected"
 SINGLE = "single"
 UNKNOWN = "?"
 
@@ -87,6 +90,7 @@ class Feature:
         after_activation: "ReLU", "GELU", ... when the tensor is the result of an activation, else "".
         flags: Short facts: "training", "frozen", "modified after return", ...
         tensor: Row of ``tensors``; -1 when the call returned no tensor.
+        is_constant: Nothing of the model's input reaches it: a table of positions, a mask, a weight.
         symbols: Each dimension as an expression of the input's dimensions, "(H + 1)//2"; empty when not recorded.
     """
 
@@ -102,6 +106,7 @@ class Feature:
     after_activation: str = ""
     flags: tuple[str, ...] = ()
     tensor: int = -1
+    is_constant: bool = False
     symbols: tuple[str, ...] = ()
 
     @cached_property

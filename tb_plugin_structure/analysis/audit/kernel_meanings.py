@@ -82,6 +82,10 @@ def _map(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> La
 
 
 def _convolution(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> Label | None:
+    known = names.labels.get(inputs[0])
+    if known is not None and len(known) in (4, 5) and not {d.name for d in known[2:]} <= {*dim.SPATIAL, dim.SINGLE}:
+        # Features that were unflattened into a map: only the convolution says so.
+        names.labels[inputs[0]] = (known[0], *named(MAPS[len(known)][1:], names.shapes[inputs[0]][1:]))
     label = _map(names, kernel, inputs, outputs)
     if label is None:
         return None
@@ -305,6 +309,22 @@ def _expand(names: Names, kernel: int, inputs: list[int], outputs: list[int]) ->
     )
 
 
+def _index(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> Label | None:
+    """Rows picked by a list of positions: which ones is decided by the data."""
+    label = names.labels.get(inputs[0])
+    if label is None or len(inputs) != 2:
+        return None
+    picked, shape = names.shapes[inputs[1]], names.shapes[outputs[0]]
+    if len(picked) != 1 or len(shape) != len(label):
+        return None
+    axis = next((axis for axis, d in enumerate(label) if d.size != shape[axis]), 0)
+    if [*names.shapes[inputs[0]][:axis], *shape[axis : axis + 1], *names.shapes[inputs[0]][axis + 1 :]] != shape:
+        return None
+    kept = label[axis].size == shape[axis] or label[axis].name == dim.TOKENS
+    rows = label[axis].resized(shape[axis]) if kept else Dimension(dim.SELECTED, shape[axis])
+    return (*label[:axis], rows, *label[axis + 1 :])
+
+
 def _window(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> Label | None:
     """im2col gives [batch, channels * window, positions]."""
     label = names.known(inputs[0], MAPS)
@@ -357,5 +377,7 @@ RULES: dict[str, Rule] = {
     "stack": _stack,
     "expand": _expand,
     "im2col": _window,
+    "index": _index,
+    "index_select": _index,
 }  # fmt: skip
 """Kernel base name -> what its first output's dimensions are called."""

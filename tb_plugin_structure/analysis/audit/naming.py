@@ -80,6 +80,7 @@ class Names:
     def _run(self) -> None:
         self._seed_inputs()
         self._seed_sequence_first()
+        self._seed_recurrent()
         self._forward()
         self._seed_modules()
         self._backward()
@@ -141,6 +142,24 @@ class Names:
                 for tensor in [*calls.values("inputs", call).tolist(), *calls.values("outputs", call).tolist()]:
                     if len(self.shapes[tensor]) == 3 and self._is_sequence(tensor, structure.module_classes[module]):
                         self.labels.setdefault(tensor, named(SEQUENCE_FIRST, self.shapes[tensor]))
+
+    def _seed_recurrent(self) -> None:
+        """LSTM, GRU and RNN: the sequence they give, and their last states, one a layer and direction."""
+        structure = self.structure
+        calls = structure.module_calls
+        for module, rows in structure.calls_of_module.items():
+            is_torch = structure.modules.text("class_module", module).startswith("torch.nn")
+            if not is_torch or structure.module_classes[module] not in ("LSTM", "GRU", "RNN"):
+                continue
+            order = LAST[3] if structure.attributes(module).get("batch_first") == "True" else SEQUENCE_FIRST
+            for call in rows:
+                inputs, outputs = calls.values("inputs", call).tolist(), calls.values("outputs", call).tolist()
+                for place, tensor in enumerate(outputs):
+                    if len(self.shapes[tensor]) == 3:
+                        names = (dim.LAYERS, dim.BATCH, dim.HIDDEN) if place else order
+                        self.labels[tensor] = named(names, self.shapes[tensor])
+                if inputs and len(self.shapes[inputs[0]]) == 3 and inputs[0] not in self.parameters:
+                    self.labels.setdefault(inputs[0], named(order, self.shapes[inputs[0]]))
 
     def _sequence_first_modules(self) -> set[int]:
         """Modules that say ``batch_first=False``, and the layers of torch's transformer around them: those run a fused

@@ -102,7 +102,9 @@ class AuditReport:
     def summary(self) -> str:
         """One sentence a person could say aloud."""
         shown = [row for row in self.rows if row.level in (STAGE, BLOCK)] or self.rows
-        counted = Counter(row.comparison.verdict for row in shown)
+        counted = Counter(
+            row.verdict for row in shown if row.verdict != INCOMPATIBLE or row.comparison.is_refused_feature
+        )
         total = sum(counted[verdict] for verdict in (MATCH, ADAPT, INCOMPATIBLE))
         if not total:
             said = "No module of the student has a counterpart in the teacher"

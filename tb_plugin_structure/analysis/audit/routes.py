@@ -65,7 +65,7 @@ class Routes(Chain):
         if channels != wanted:
             self.mismatch("channels")
             self.add(Flatten())
-            self._linear(channels, wanted)
+            self._linear(channels, wanted, bias=False)  # as the 1x1 convolution that it is
             self.add(Unflatten(ones))
 
     def _sequence_to_sequence(self) -> None:

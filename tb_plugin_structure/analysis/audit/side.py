@@ -27,7 +27,7 @@ ACTIVATIONS = {
 _ELEMENTS = ("", "logits", "last_hidden_state", "0", "hidden_states", "out", "output")
 """Elements of an output in the order in which they are preferred."""
 
-_INPUT = 1
+_INPUT, _EXTERNAL = 1, 5
 
 
 class Side:
@@ -84,6 +84,7 @@ class Side:
             device=self._devices[tensor],
             after_activation=self._activation(tensor),
             tensor=tensor,
+            is_constant=not self.varies[tensor],
             symbols=structure.symbolic_shape(tensor) or (),
         )
 
@@ -162,6 +163,19 @@ class Side:
             if parents[call] >= 0:
                 ends[parents[call]] = max(ends[parents[call]], ends[call])
         return ends
+
+    @cached_property
+    def varies(self) -> bytearray:
+        """1 for each tensor that something of the model's input reaches."""
+        tensors = self.structure.tensors
+        # What has no known way to the input counts as varying, unless it is a parameter, a buffer or a constant.
+        varies = bytearray((tensors["origin"] == _INPUT) | (tensors["origin"] == _EXTERNAL))
+        reads = self.structure.kernels.column_lists("also_reads")
+        for kernel, outputs in enumerate(self.names.outputs):
+            if any(varies[t] for t in self.names.inputs[kernel]) or any(varies[t] for t in reads[kernel]):
+                for tensor in outputs:
+                    varies[tensor] = 1
+        return varies
 
     @cached_property
     def linear_has_bias(self) -> bool:

@@ -219,6 +219,43 @@ class Unflatten(Step):
 
 
 @dataclass(frozen=True)
+class Squeeze(Step):
+    """Remove dimensions of size 1."""
+
+    dimensions: tuple[int, ...]
+
+    def line(self) -> str:
+        return f"squeeze({', '.join(map(str, self.dimensions))})"
+
+    def shape(self, shape: Shape) -> Shape:
+        if any(axis >= len(shape) or shape[axis] != 1 for axis in self.dimensions):
+            raise ShapeError(f"{shape} has not size 1 along {self.dimensions}")
+        return tuple(size for axis, size in enumerate(shape) if axis not in self.dimensions)
+
+    def statements(self) -> list[str]:
+        return [f"x = x.squeeze({axis})" for axis in sorted(self.dimensions, reverse=True)]
+
+
+@dataclass(frozen=True)
+class Unsqueeze(Step):
+    """Add dimensions of size 1; `dimensions` are positions in the result, ascending."""
+
+    dimensions: tuple[int, ...]
+
+    def line(self) -> str:
+        return f"unsqueeze({', '.join(map(str, self.dimensions))})"
+
+    def shape(self, shape: Shape) -> Shape:
+        sizes = list(shape)
+        for axis in self.dimensions:
+            sizes.insert(axis, 1)
+        return tuple(sizes)
+
+    def statements(self) -> list[str]:
+        return [f"x = x.unsqueeze({axis})" for axis in self.dimensions]
+
+
+@dataclass(frozen=True)
 class Pool(Step):
     """Adaptive average pooling of the last dimensions to `size` (for the larger side)."""
 

@@ -16,7 +16,7 @@ from tb_plugin_structure.analysis.audit.feature import Dimension
 SEPARATOR = "·"
 WINDOWS = "windows"
 PATCH = "patch"
-_PIECES_OF_FEATURES = frozenset({dim.HEADS, dim.HEAD_DIM, dim.HIDDEN, dim.CHANNELS, PATCH})
+_PIECES_OF_FEATURES = frozenset({dim.HEADS, dim.HEAD_DIM, dim.HIDDEN, dim.CHANNELS, dim.GROUPS, PATCH})
 """What is one feature dimension when it is folded together: heads, groups of channels in any order, merged patches."""
 
 
@@ -42,6 +42,9 @@ def merge(factors: Sequence[Dimension]) -> Dimension:
 def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimension, ...] | None:
     """Meaning of `dimensions` seen under `shape`; None when the view mixes them."""
     queue, shape = list(dimensions), list(shape)
+    space = [d.size for d in dimensions if d.name in dim.SPATIAL]
+    # Channels of a map that stays a map fall into groups; where its positions are joined they are attention heads.
+    in_map = len(space) > 1 and shape[-len(space) :] == space
     if any(size < 1 for size in (*shape, *(dimension.size for dimension in dimensions))):
         return None  # empty, or of a size that no number says
     out: list[Dimension] = []
@@ -71,13 +74,13 @@ def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimensi
             elif factor.parts:
                 queue[:0] = factor.parts
             elif product == 1 and (run := _run(shape, position, factor.size)) > 1:
-                pieces = _split(factor, shape[position : position + run])
+                pieces = _split(factor, shape[position : position + run], in_map)
                 out.extend([merge([*taken, pieces[0]]), *pieces[1:]])
                 position += run
                 taken = []
                 break
             elif factor.size % need == 0:
-                outer, inner = _halves(factor)
+                outer, inner = _halves(factor, in_map)
                 taken.append(Dimension(outer, need))
                 queue.insert(0, Dimension(inner, factor.size // need))
                 product = size
@@ -89,8 +92,10 @@ def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimensi
     return tuple(out) if all(factor.size == 1 for factor in queue) else None
 
 
-def _halves(factor: Dimension) -> tuple[str, str]:
+def _halves(factor: Dimension, in_map: bool) -> tuple[str, str]:
     """Names of the two parts of a factor of which another dimension takes the outer one."""
+    if in_map and factor.name == dim.CHANNELS:
+        return dim.GROUPS, dim.CHANNELS
     if factor.name in (dim.HIDDEN, dim.CHANNELS, dim.HEAD_DIM):
         return dim.HEADS, dim.HEAD_DIM
     return dim.UNKNOWN, dim.UNKNOWN
@@ -108,9 +113,9 @@ def _run(shape: Sequence[int], position: int, size: int) -> int:
     return 0
 
 
-def _split(factor: Dimension, sizes: Sequence[int]) -> list[Dimension]:
+def _split(factor: Dimension, sizes: Sequence[int], in_map: bool) -> list[Dimension]:
     meaningful = [size for size in sizes if size != 1]
-    names = _split_names(factor, meaningful)
+    names = _split_names(factor, meaningful, in_map)
     out: list[Dimension] = []
     remaining = iter(zip(names, meaningful, strict=True))
     for size in sizes:
@@ -122,8 +127,10 @@ def _split(factor: Dimension, sizes: Sequence[int]) -> list[Dimension]:
     return out
 
 
-def _split_names(factor: Dimension, sizes: Sequence[int]) -> Sequence[str]:
+def _split_names(factor: Dimension, sizes: Sequence[int], in_map: bool) -> Sequence[str]:
     count, name = len(sizes), factor.name
+    if in_map and name == dim.CHANNELS and count == 2:
+        return (dim.GROUPS, dim.CHANNELS)
     if name in (dim.HIDDEN, dim.CHANNELS, dim.HEAD_DIM) and count == 2:
         return (dim.HEADS, dim.HEAD_DIM)
     if name in (dim.HIDDEN, dim.CHANNELS) and count == 3:

@@ -145,7 +145,9 @@ def test_resnet_ends_match_and_the_pooled_vector_takes_a_linear_layer(resnets: A
     for path in ("conv1", "fc", ""):
         assert resnets.row(path).comparison.adapter.line() == ""
         assert resnets.row(path).comparison.classes == ()
-    assert "Linear(512->2048)" in resnets.row("avgpool").comparison.adapter.line()
+    pooled = resnets.row("avgpool").comparison.adapter
+    assert pooled.line() == "flatten → Linear(512->2048, no bias) → unflatten(1x1)"
+    assert pooled.parameters == 1_048_576
 
 
 def test_the_four_stage_adapters_hold_1_392_640_parameters(resnets: AuditReport) -> None:

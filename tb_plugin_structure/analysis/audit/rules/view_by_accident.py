@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
+from math import prod
 
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.feature import Dimension
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.views import view
 
 VIEWS = ("view", "_unsafe_view", "reshape", "_reshape_alias")
 _FEATURES = (dim.CHANNELS, dim.HIDDEN, dim.HEADS, dim.HEAD_DIM)
@@ -30,7 +33,7 @@ def view_by_accident(context: Context) -> Iterator[Finding]:
             source, outputs = side.names.inputs[kernel][0], side.names.outputs[kernel]
             target = side.names.shapes[outputs[0]] if outputs else []
             label = side.names.of(source)
-            if not exchanges(label, target):
+            if not exchanges(label, target) and not mixes(label, target):
                 continue
             path = side.path_of_kernel(kernel)
             if path not in seen:
@@ -55,6 +58,28 @@ def exchanges(label: Sequence[Dimension], target: Sequence[int]) -> bool:
         return False
     moved = {d.name for d, size in zip(merged, target, strict=True) if d.size != size}
     return bool(moved & {*_FEATURES, dim.BATCH}) and bool(moved - {*_FEATURES, dim.BATCH})
+
+
+def mixes(label: Sequence[Dimension], target: Sequence[int]) -> bool:
+    """Whether a view tears dimensions apart that it would join cleanly after a permutation.
+
+    >>> heads_first = (Dimension("batch", 2), Dimension("heads", 3), Dimension("tokens", 5), Dimension("head_dim", 4))
+    >>> mixes(heads_first, (2, 5, 12)), mixes(heads_first, (2, 3, 20))
+    (True, False)
+    """
+    if len(label) < 3 or len(label) > _LONGEST or any(dimension.name in _UNCLEAR for dimension in label):
+        return False
+    if prod(target) != prod(d.size for d in label) or view(label, target) is not None:
+        return False
+    for order in permutations(label[1:]):
+        seen = view((label[0], *order), target)
+        if seen is not None and dim.UNKNOWN not in {d.name for d in seen}:
+            return True
+    return False
+
+
+_UNCLEAR = (dim.UNKNOWN, dim.SINGLE)
+_LONGEST = 5
 
 
 def _merge_space(label: Sequence[Dimension]) -> list[Dimension]:

@@ -1,0 +1,240 @@
+"""Every built-in rule fires on a model that has the fault, and is silent on the same model without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tb_plugin_structure.analysis.audit import Finding, registered_rules
+from tb_plugin_structure.capture import CaptureFailed, capture, observe
+from tb_plugin_structure.records.structure import Structure
+
+from .faulty_models import IMAGE, Language, Small, found, frozen, record, step
+
+Scenario = Callable[[], dict[str, Any]]
+
+IDS = torch.zeros(2, 4, dtype=torch.long)
+
+
+def body(forward: Callable[[Any, Tensor], Any], **modules: nn.Module) -> dict[str, list[Finding]]:
+    """Findings of a teacher with this forward pass beside a sound student."""
+    return found(record(frozen(with_modules(Small(body=forward), **modules))))
+
+
+def with_modules(model: nn.Module, **modules: nn.Module) -> nn.Module:
+    for name, module in modules.items():
+        setattr(model, name, module)
+    return model
+
+
+def plain(self: Any, x: Tensor) -> Tensor:
+    return self.fc(self.bn(self.conv(x)).mean((2, 3)))
+
+
+def features(self: Any, x: Tensor) -> Tensor:
+    return self.bn(self.conv(x))
+
+
+def languages(teacher: int, student: int) -> dict[str, list[Finding]]:
+    return found(*(record(frozen(Language(size)), IDS) for size in (teacher, student)))
+
+
+def in_bfloat16(forward: Callable[[Any, Tensor], Any]) -> dict[str, list[Finding]]:
+    block = with_modules(Small(body=forward)).bfloat16()
+    outer = nn.Sequential(block, nn.Identity())
+    model = frozen(outer).to(torch.bfloat16)
+    return found(
+        capture(model, (IMAGE.bfloat16(),), name="teacher"), capture(model, (IMAGE.bfloat16(),), name="student")
+    )
+
+
+def on_two_devices(hop: bool) -> Structure:
+    """A record in which a copy, `double`'s, is one to a GPU: this machine need not have one."""
+    structure = record(frozen(Small(body=lambda self, x: plain(self, x.double().float()))))
+    if hop:
+        copy = structure.kernels.column_texts("name").index("aten._to_copy.default")
+        devices = structure.tensors.column_texts("device")
+        devices[int(structure.kernels.values("outputs", copy)[0])] = "cuda:0"
+        structure.set_columns("tensors", {"device": devices})
+    return structure
+
+
+def one_value() -> dict[str, list[Finding]]:
+    with pytest.raises(CaptureFailed) as failure:
+        capture(normalising(), (torch.ones(1, 4),), name="student")
+    return found(record(frozen(Small())), failure.value.structure)
+
+
+def normalising() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6))
+
+
+def sequence(batch_first: bool) -> dict[str, list[Finding]]:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return self.fc(self.layer(features(self, x).flatten(2).transpose(1, 2)).mean(1))
+
+    return body(forward, layer=layer)
+
+
+def sound_loss(t: Tensor, s: Tensor, y: Tensor) -> Tensor:
+    return F.mse_loss(s, t)
+
+
+def reshaped(shape: tuple[int, ...]) -> dict[str, Any]:
+    teacher, student = frozen(nn.Linear(3, 6)), nn.Linear(3, 6)
+    x = torch.ones(2, 2, 3)
+    with observe({"teacher": teacher, "student": student}) as region:
+        F.mse_loss(student(x).reshape(shape), teacher(x).reshape(shape)).backward()
+    return found(region.structures["teacher"], region.structures["student"], outside=region.outside)
+
+
+def cut_student(cut: bool) -> dict[str, Any]:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        pooled = features(self, x).mean((2, 3))
+        return self.fc(pooled.detach() if cut else pooled)
+
+    teacher, student = frozen(Small()), Small(body=forward).eval()
+    with observe({"teacher": teacher, "student": student}) as region:
+        F.mse_loss(student(IMAGE), teacher(IMAGE)).backward()
+    return found(region.structures["teacher"], region.structures["student"], measurements=region.measurements)
+
+
+CASES: dict[str, tuple[Scenario, Scenario]] = {
+    "batch-folded": (
+        lambda: body(lambda self, x: features(self, x).permute(0, 2, 3, 1).flatten(0, 2)),
+        lambda: body(features),
+    ),
+    "batch-lost": (lambda: body(lambda self, x: plain(self, x).mean(0)), lambda: body(plain)),
+    "batchnorm-single-value": (
+        one_value,
+        lambda: found(record(frozen(Small())), capture(normalising(), (torch.ones(2, 4),), name="student")),
+    ),
+    "capacity-gap": (
+        lambda: found(record(frozen(Small(width=400)))),
+        lambda: found(record(frozen(Small(width=64)))),
+    ),
+    "classes-differ": (lambda: body(plain, fc=nn.Linear(8, 7)), lambda: body(plain)),
+    "dead-module": (lambda: body(plain, extra=nn.Linear(2, 2)), lambda: found(record(frozen(Small())))),
+    "device-hop": (lambda: found(on_two_devices(hop=True)), lambda: found(on_two_devices(hop=False))),
+    "dimensions-swapped": (lambda: sequence(batch_first=False), lambda: sequence(batch_first=True)),
+    "dropout-in-teacher": (
+        lambda: found(record(Small().train())),
+        lambda: found(record(frozen(Small())), record(Small().train())),
+    ),
+    "half-precision-cast": (
+        lambda: body(lambda self, x: self.fc(features(self, x).half().float().mean((2, 3)))),
+        lambda: body(plain),
+    ),
+    "hook-never-fires": (
+        lambda: found(record(frozen(Small())), hooks=[("module.conv", "conv")]),
+        lambda: found(record(frozen(Small())), hooks=[("conv", "conv"), ("", "")]),
+    ),
+    "modified-after-return": (
+        lambda: body(lambda self, x: self.fc(features(self, x).relu_().mean((2, 3)))),
+        lambda: body(lambda self, x: self.fc(features(self, x).relu().mean((2, 3)))),
+    ),
+    "norm-over-position": (
+        lambda: body(lambda self, x: self.fc(self.norm(features(self, x)).mean((2, 3))), norm=nn.LayerNorm(8)),
+        lambda: body(
+            lambda self, x: self.fc(self.norm(features(self, x).permute(0, 2, 3, 1)).mean((1, 2))), norm=nn.LayerNorm(8)
+        ),
+    ),
+    "padded-vocabulary": (lambda: languages(1280, 1270), lambda: languages(1280, 1280)),
+    "vocabularies-differ": (lambda: languages(1000, 700), lambda: languages(700, 700)),
+    "pair-dtype": (
+        lambda: found(capture(frozen(Small()).bfloat16(), (IMAGE.bfloat16(),), name="teacher")),
+        lambda: found(record(frozen(Small()))),
+    ),
+    "promotion-of-half": (
+        lambda: in_bfloat16(lambda self, x: features(self, x) * torch.ones(8, 8)),
+        lambda: in_bfloat16(lambda self, x: features(self, x) * torch.ones(8, 8, dtype=x.dtype)),
+    ),
+    "promotion-to-float64": (
+        lambda: body(
+            lambda self, x: self.fc((features(self, x) * torch.ones(8, dtype=torch.float64)).float().mean((2, 3)))
+        ),
+        lambda: body(lambda self, x: self.fc((features(self, x) * torch.ones(8)).mean((2, 3)))),
+    ),
+    "repeated-computation": (
+        lambda: body(lambda self, x: self.fc(self.bn(self.conv(x) + self.conv(x)).mean((2, 3)))),
+        lambda: body(lambda self, x: self.fc(self.bn(self.conv(x) + self.conv(x + 1)).mean((2, 3)))),
+    ),
+    "size-one-dimension": (
+        lambda: body(lambda self, x: self.fc(features(self, x).mean((2, 3), keepdim=True).squeeze())),
+        lambda: body(lambda self, x: self.fc(features(self, x).mean((2, 3), keepdim=True).squeeze((2, 3)))),
+    ),
+    "softmax-over-batch": (
+        lambda: body(lambda self, x: plain(self, x).softmax(0)),
+        lambda: body(lambda self, x: plain(self, x).softmax(1)),
+    ),
+    "teacher-trainable": (lambda: found(record(Small().eval())), lambda: found(record(frozen(Small())))),
+    "teacher-training-mode": (lambda: found(record(Small().train())), lambda: found(record(Small().eval()))),
+    "tied-weights": (
+        lambda: body(lambda self, x: self.twin(plain(self, x)), **tied(tie=True)),
+        lambda: body(lambda self, x: self.twin(plain(self, x)), **tied(tie=False)),
+    ),
+    "unused-parameter": (
+        lambda: found(record(with_parameter(Small()))),
+        lambda: found(record(Small().eval()), record(Small().eval())),
+    ),
+    "unused-result": (
+        lambda: body(lambda self, x: (self.conv(features(self, x)[:, :3]), plain(self, x))[1]),
+        lambda: body(lambda self, x: plain(self, x) + self.conv(features(self, x)[:, :3]).mean()),
+    ),
+    "view-by-accident": (
+        lambda: body(lambda self, x: self.fc(features(self, x).view(2, 64, 8).mean(1))),
+        lambda: body(lambda self, x: self.fc(features(self, x).flatten(2).transpose(1, 2).mean(1))),
+    ),
+    "wrapper-prefix": (
+        lambda: found(record(frozen(nn.DataParallel(Small())))),
+        lambda: found(record(frozen(Small()))),
+    ),
+    # What needs a recorded step.
+    "silent-broadcast": (
+        lambda: step(lambda t, s, y: (s.amax(1, keepdim=True) - t.amax(1)).pow(2).mean()),
+        lambda: step(lambda t, s, y: (s.amax(1) - t.amax(1)).pow(2).mean()),
+    ),
+    "loss-shape-mismatch": (lambda: step(lambda t, s, y: (s - t[:, :1]).pow(2).mean()), lambda: step(sound_loss)),
+    "feature-reshaped-in-loss": (lambda: reshaped((-1, 4)), lambda: reshaped((-1, 6))),
+    "teacher-output-with-grad": (lambda: step(sound_loss, detach=False), lambda: step(sound_loss)),
+    "teacher-receives-gradient": (lambda: step(sound_loss, detach=False), lambda: step(sound_loss)),
+    "teacher-in-optimizer": (
+        lambda: step(sound_loss, also_trained=lambda teacher: teacher.parameters()),
+        lambda: step(sound_loss),
+    ),
+    "student-not-in-optimizer": (lambda: step(sound_loss, left_out=("fc.weight",)), lambda: step(sound_loss)),
+    "no-gradient": (lambda: cut_student(cut=True), lambda: cut_student(cut=False)),
+}
+
+
+def tied(tie: bool) -> dict[str, nn.Module]:
+    fc, twin = nn.Linear(8, 5), nn.Linear(5, 5)
+    if tie:
+        twin.bias = fc.bias
+    return {"fc": fc, "twin": twin}
+
+
+def with_parameter(model: nn.Module) -> nn.Module:
+    model.extra = nn.Parameter(torch.ones(3))
+    return model.eval()
+
+
+def test_every_rule_has_a_case() -> None:
+    assert sorted(CASES) == sorted(registered_rules())
+
+
+@pytest.mark.parametrize("rule_id", CASES)
+def test_fires_on_the_fault(rule_id: str) -> None:
+    assert rule_id in CASES[rule_id][0]()
+
+
+@pytest.mark.parametrize("rule_id", CASES)
+def test_is_silent_without_the_fault(rule_id: str) -> None:
+    assert rule_id not in CASES[rule_id][1]()
