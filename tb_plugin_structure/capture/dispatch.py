@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tb_plugin_structure.capture.higher_order import HigherOrderMode
 from tb_plugin_structure.capture.kernels import FRESH, VIEW, KernelFacts, facts_of
 from tb_plugin_structure.capture.nested import named_tensors
 
@@ -64,8 +65,8 @@ def recording_mode(observer: Observer) -> TorchDispatchMode:
     compiler out, at two microseconds a kernel. The region runs eagerly, so there is no compiler to keep out.
     """
 
-    class RecordingMode(TorchDispatchMode):
-        supports_higher_order_operators = True
+    class RecordingMode(HigherOrderMode):
+        pass
 
     RecordingMode.__torch_dispatch__ = _dispatcher(observer)  # type: ignore[assignment]
     return RecordingMode()  # type: ignore[no-untyped-call]
