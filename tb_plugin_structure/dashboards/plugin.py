@@ -8,6 +8,7 @@ from tb_plugin_structure.dashboards import (
     list_records,
     serve_analysis,
     serve_attention,
+    serve_divergence,
     serve_parts,
     static_files,
 )
@@ -44,6 +45,7 @@ class _Dashboard(base_plugin.TBPlugin):  # type: ignore[misc]
             "/api/attention/window": route(serve_attention.window_handler(store)),
             "/api/attention/stored": route(serve_attention.stored_handler(store)),
             "/api/attention/comparison": route(serve_attention.comparison_handler(store)),
+            "/api/attention/divergence": route(serve_divergence.divergence_handler(store)),
             "/static/*": route(static_files.handler(static_files.read_static())),
         }
 

@@ -23,17 +23,16 @@ _MOST_COST = 1 << 28
 _MOST_CELLS = 1 << 20
 
 
-class _Details:
+class StoredDetails:
     """What is stored in full resolution beside an overview."""
 
-    def __init__(self, store: RecordStore, query: Query) -> None:
-        self._store, self._query, self.address = store, query, address_of(query)
-        self.overview, _ = store.attention(query.context, query.experiment, self.address)
+    def __init__(self, store: RecordStore, query: Query, address: Address) -> None:
+        self._store, self._query, self.address = store, query, address
+        self.overview, self.hash = store.attention(query.context, query.experiment, address)
 
-    def chosen(self) -> tuple[attention_pb2.AttentionLayer, int]:
-        """The layer and head that the query names."""
+    def layer(self, position: int, head: int) -> attention_pb2.AttentionLayer:
+        """The layer at a position of the header, when it has the head."""
         header = self.overview.header
-        position, head = self._query.integer("layer"), self._query.integer("head")
         if not 0 <= position < len(header.layers):
             raise errors.InvalidArgumentError(
                 f"'layer' is {position}, the record has layers 0 to {len(header.layers) - 1}"
@@ -41,7 +40,7 @@ class _Details:
         layer = header.layers[position]
         if not 0 <= head < layer.heads:
             raise errors.InvalidArgumentError(f"'head' is {head}, the layer has heads 0 to {layer.heads - 1}")
-        return layer, head
+        return layer
 
     def record(self, module_path: str) -> StoredRecord | None:
         """The record of a module's heads at the overview's step."""
@@ -59,21 +58,28 @@ class _Details:
             return []
         return [detail for detail in header.details if _identity(detail) == _identity(layer)]
 
-    def head(self) -> tuple[attention_pb2.AttentionDetail, int, StoredRecord]:
-        """Entry, number and record of the head that the query names; 404 when it was not stored."""
-        layer, head = self.chosen()
+    def find(self, position: int, head: int) -> tuple[attention_pb2.AttentionDetail, StoredRecord] | None:
+        """Entry and record of a head; None when it was stored as an overview only."""
+        layer = self.layer(position, head)
         record = self.record(layer.module_path)
         for detail in self.entries(record, layer) if record is not None else []:
             if head in detail.heads and record is not None:
-                return detail, head, record
-        raise errors.NotFoundError(
-            f"head {head} of {layer.module_path!r} was stored as an overview only at step {self.address.step}; "
-            "its full resolution was not written"
+                return detail, record
+        return None
+
+    def missing(self, position: int, head: int) -> errors.NotFoundError:
+        path = self.overview.header.layers[position].module_path
+        return errors.NotFoundError(
+            f"head {head} of {path!r} was stored as an overview only at step {self.address.step}; its full "
+            "resolution was not written"
         )
 
-    def open(self) -> StoredHead:
-        """The head that the query names, ready to be read; kept for the next request."""
-        detail, head, record = self.head()
+    def open(self, position: int, head: int) -> StoredHead | None:
+        """A head, ready to be read, and kept for the next request; None when it was stored as an overview only."""
+        found = self.find(position, head)
+        if found is None:
+            return None
+        detail, record = found
 
         def make() -> tuple[StoredHead, int]:
             opened = open_head(detail, head, record.blob)
@@ -93,8 +99,12 @@ def _identity(entry: attention_pb2.AttentionDetail | attention_pb2.AttentionLaye
 
 def detail_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        details = _Details(store, query)
-        detail, head, record = details.head()
+        details = StoredDetails(store, query, address_of(query))
+        layer, head = query.integer("layer"), query.integer("head")
+        found = details.find(layer, head)
+        if found is None:
+            raise details.missing(layer, head)
+        detail, record = found
         expires = DAY if details.address.hash else 0
         if detail.codec == attention_pb2.ATTENTION_CODEC_MATRIX_F16:
             blob = record.blob(detail.first_blob + list(detail.heads).index(head))
@@ -105,7 +115,10 @@ def detail_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
                 f"the head has {detail.query_length:,} x {detail.key_length:,} values; ask for parts of it at "
                 "api/attention/window"
             )
-        whole = details.open().window(slice(0, detail.query_length), slice(0, detail.key_length))
+        opened = details.open(layer, head)
+        assert opened is not None
+        with comparing("attention"):
+            whole = opened.window(slice(0, detail.query_length), slice(0, detail.key_length))
         return respond_bytes(query, whole.astype("<f2").tobytes(), gzipped=False, expires=expires)
 
     return handle
@@ -113,8 +126,11 @@ def detail_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
 
 def window_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        details = _Details(store, query)
-        head = details.open()
+        details = StoredDetails(store, query, address_of(query))
+        layer, number = query.integer("layer"), query.integer("head")
+        head = details.open(layer, number)
+        if head is None:
+            raise details.missing(layer, number)
         rows = _range(query, "row", "rows", head.queries, "queries")
         columns = _range(query, "column", "columns", head.keys, "keys")
         height, width = rows.stop - rows.start, columns.stop - columns.start
@@ -149,7 +165,7 @@ def _range(query: Query, begin_name: str, length_name: str, length: int, what: s
 
 def stored_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        details = _Details(store, query)
+        details = StoredDetails(store, query, address_of(query))
         layers = list(details.overview.header.layers)
         records = {path: details.record(path) for path in dict.fromkeys(layer.module_path for layer in layers)}
         heads: list[list[int]] = []

@@ -104,6 +104,31 @@ def test_chosen_rows_are_there_and_others_are_not_a_number(
     assert np.abs(values[1] - expected[0][5]).max() <= 2.5e-4
 
 
+def divergence(server: TensorBoardServer, t_layer: int, s_layer: int, heads: str, step: int = 0) -> list[list[Any]]:
+    sides = {f"{side}_{key}": value for side in "ts" for key, value in address(server, step).items()}
+    text = urlencode({**sides, "t_layer": t_layer, "s_layer": s_layer, "heads": heads})
+    answer: list[list[Any]] = server.json(f"{TAB}/api/attention/divergence?{text}")["heads"]
+    return answer
+
+
+def test_divergence_of_shown_heads_from_the_finest_resolution(
+    server: TensorBoardServer, expected: list[np.ndarray]
+) -> None:
+    (same, other) = divergence(server, 0, 0, "1-1,0-1")
+    assert same == [1, 1, 0.0, "64 of 600 queries"]
+    assert other[3] == "64 x 64 blocks"  # head 0 was not kept
+    rows = np.linspace(0, N - 1, 64).round().astype(int)
+    p, q = expected[0][rows], expected[1][rows]
+    mean = (p + q) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        truth = 0.5 * np.nansum([x * np.log2(x / mean) for x in (p, q)], (0, 2)).mean()
+    assert divergence(server, 0, 1, "1-1")[0][2] == pytest.approx(truth, abs=2e-3)
+
+
+def test_divergence_of_chosen_rows(server: TensorBoardServer) -> None:
+    assert divergence(server, 0, 0, "1-1", step=1) == [[1, 1, 0.0, "2 of 600 queries"]]
+
+
 @pytest.mark.parametrize(
     ("parameters", "status", "message"),
     [
