@@ -132,15 +132,16 @@ class StructureWriter:
             return None
         if isinstance(args, torch.Tensor):
             args = (args,)
+        variant = self._full_variant(variant)
         if step is None:
-            step = self._last_step.get(names.structure_tag(name, variant or self._variant), -1) + 1
+            step = self._last_step.get(names.structure_tag(name, variant), -1) + 1
         try:
             structure = capture(
                 model,
                 tuple(args),
                 dict(kwargs or {}),
                 name=name,
-                variant=variant or self._variant,
+                variant=variant,
                 config=_plain_config(config),
                 **options,
             )
@@ -151,7 +152,7 @@ class StructureWriter:
             raise
         self._write_structure(structure, step)
         if structure.gradients is not None:
-            self._write_measurement(name, structure.gradients, step)
+            self._write_measurement(name, structure.gradients, step, variant)
         self.flush()
         return structure
 
@@ -167,6 +168,7 @@ class StructureWriter:
         attention: AttentionOptions | bool = True,
         tokens: Mapping[str, Any] | None = None,
         region: str = "step",
+        variant: str = "",
         pin: bool = False,
         **options: Any,
     ) -> Iterator[Any]:
@@ -184,6 +186,8 @@ class StructureWriter:
             attention: Record attention maps; options, or True for the defaults.
             tokens: Model name -> labels of its positions (a list of strings).
             region: Name under which what ran between the models is written.
+            variant: Name for these passes, e.g. "eval": the structures stand beside those of other variants of the same
+                models, and ``tb-structure diff`` says what differs.
             pin: Record this step whatever `every` says, and its attention from the share of the budget that is kept
                 for pinned steps.
             options: As in :func:`tb_plugin_structure.observe`.
@@ -202,7 +206,7 @@ class StructureWriter:
             attention=wanted,
             tokens=tokens,
             optimizer=optimizer,
-            variant=self._variant,
+            variant=self._full_variant(variant),
             **options,
         )
         started = False
@@ -216,7 +220,7 @@ class StructureWriter:
             if started:
                 with self._harmless("recording a step"):
                     observed.__exit__(*sys.exc_info())
-                    self._write_observation(observed, step, region, structure)
+                    self._write_observation(observed, step, region, structure, self._full_variant(variant))
 
     @contextlib.contextmanager
     def record_attention(
@@ -296,14 +300,19 @@ class StructureWriter:
             return None
         return AttentionOptions() if attention is True else attention
 
-    def _write_observation(self, observed: Any, step: int, region: str, structure: bool) -> None:
+    def _full_variant(self, variant: str) -> str:
+        """The user's name for the variant and, when every rank writes, the rank: "eval-rank1"."""
+        return "-".join(filter(None, [variant, self._variant]))
+
+    def _write_observation(self, observed: Any, step: int, region: str, structure: bool, variant: str) -> None:
         if structure:
             for recorded in observed.structures.values():
                 self._write_structure(recorded, step, quiet=True)
             if observed.outside is not None and observed.outside.operators.rows:
-                self._write_structure(observed.outside, step, tag=names.outside_tag(region), quiet=True)
+                outside = f"{region}/{variant}" if variant else region
+                self._write_structure(observed.outside, step, tag=names.outside_tag(outside), quiet=True)
             for model, measurement in observed.measurements.items():
-                self._write_measurement(model, measurement, step)
+                self._write_measurement(model, measurement, step, variant)
         captures = list(observed.attention.values())
         for first, second in combinations(captures, 2):
             compare_captures(first, second)
@@ -311,8 +320,9 @@ class StructureWriter:
             for example in attention.examples or [None]:
                 self._write_attention(model, attention, example, step)
 
-    def _write_measurement(self, model: str, measurement: Measurement, step: int) -> None:
-        self._write(names.MEASUREMENT_PLUGIN, names.measurement_tag(model), measurement.encode(), step, quiet=True)
+    def _write_measurement(self, model: str, measurement: Measurement, step: int, variant: str) -> None:
+        tag = names.measurement_tag(model, variant)
+        self._write(names.MEASUREMENT_PLUGIN, tag, measurement.encode(), step, quiet=True)
 
     def _write_attention(self, model: str, attention: AttentionCapture, example: int | None, step: int) -> None:
         overview, details = self._budget.admit(step, attention, example)

@@ -22,6 +22,7 @@ from tb_plugin_structure.analysis.audit.formats import (
     rows_to_level,
 )
 from tb_plugin_structure.analysis.audit.formats import stage_table as stage_totals
+from tb_plugin_structure.analysis.variants import are_variants, compare_variants
 from tb_plugin_structure.cli.annotations import github_text, sarif_text
 from tb_plugin_structure.cli.event_files import AddressError, EventFiles, Key, split_address
 from tb_plugin_structure.cli.gates import ANY_CHANGE, GateError, changes, check_gates, failures
@@ -31,6 +32,8 @@ from tb_plugin_structure.cli.single_model import operator_table, record_list, st
 from tb_plugin_structure.cli.tables import Part, TextTable, plain_text, print_parts
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
+
+VARIANT_HEAD = ("where", "what", "module", "difference")
 
 
 class CommandError(ValueError):
@@ -121,12 +124,28 @@ def diff(options: argparse.Namespace) -> int:
     alignment = _align(options, teacher.structure, student.structure)
     head = ("kind", "edit")
     rows = [(_kind(edit.kind), edit.text) for edit in alignment.edits]
+    variants = None
+    if are_variants(teacher.structure, student.structure):
+        variants = compare_variants(teacher.structure, student.structure)
     if options.format == "json":
-        value = {"summary": alignment.summary(), "edits": [{"kind": kind, "text": text} for kind, text in rows]}
+        value: dict[str, Any] = {
+            "summary": alignment.summary(),
+            "edits": [{"kind": kind, "text": text} for kind, text in rows],
+        }
+        if variants is not None:
+            differences = [dict(zip(VARIANT_HEAD, row, strict=True)) for row in variants.rows()]
+            value["variants"] = {"summary": variants.summary(), "differences": differences}
         _write(options, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
     else:
-        _print_table(options, head, rows, frozenset(), alignment.summary())
-    return _gate(changes(alignment) if options.fail_on else [])
+        tables: list[tuple[str, Sequence[str], Sequence[Any]]] = [(alignment.summary(), head, rows)]
+        if variants is not None:
+            # Both are of one model: what ran in one pass only says more than counterparts do.
+            tables = [(variants.summary(), VARIANT_HEAD, variants.rows()), *(tables if rows else [])]
+        _print_tables(options, tables)
+    failed = changes(alignment) if options.fail_on else []
+    if options.fail_on and variants is not None and variants.differences:
+        failed.append(f"{ANY_CHANGE}: {variants.summary()}")
+    return _gate(failed)
 
 
 def _kind(number: int) -> str:
@@ -286,6 +305,19 @@ def _print_table(
         _write_parts(options, [title, table_part] if title else [table_part])
         return
     _write(options, text)
+
+
+def _print_tables(options: argparse.Namespace, tables: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> None:
+    """Titles with their tables; a table without rows is left out."""
+    parts: list[Part] = []
+    for title, head, rows in tables:
+        parts.append(title)
+        if rows:
+            parts.append(markdown_table(head, rows, frozenset()) if options.format == "md" else TextTable(head, rows))
+    if options.format == "md":
+        _write(options, "\n\n".join(map(str, parts)) + "\n")
+    else:
+        _write_parts(options, parts)
 
 
 def _write_parts(options: argparse.Namespace, parts: Sequence[Part]) -> None:

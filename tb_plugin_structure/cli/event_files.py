@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -109,14 +110,14 @@ class EventFiles:
                 best = nearest.get(other.tag)
                 if best is None or abs(other.step - key.step) < abs(best.step - key.step):
                     nearest[other.tag] = other
-        for tag, other in nearest.items():
-            try:
-                if tag.startswith("measurement/"):
-                    measurements[names.split_tag(tag)[1]] = Measurement.decode(self.records[other])
-                elif outside is None:
-                    outside = Structure.decode(self.records[other])
-            except RecordError:
-                continue
+        measured = [tag for tag in nearest if tag.startswith("measurement/")]
+        for model, tag in names.of_variant(measured, names.variant_of(key.tag)).items():
+            with contextlib.suppress(RecordError):
+                measurements[model] = Measurement.decode(self.records[nearest[tag]])
+        for tag in sorted(nearest):
+            if outside is None and tag.startswith("outside/"):
+                with contextlib.suppress(RecordError):
+                    outside = Structure.decode(self.records[nearest[tag]])
         return outside, measurements
 
 

@@ -49,9 +49,10 @@ def recorded_beside(store: RecordStore, query: Query, address: Address) -> Besid
 
     outside = next(iter(nearest(names.STRUCTURE_PLUGIN, "outside/").values()), None)
     measured = nearest(names.MEASUREMENT_PLUGIN, "measurement/")
-    records = [record for record in (outside, *measured.values()) if record is not None]
+    chosen = names.of_variant(measured, names.variant_of(address.tag))
+    records = [record for record in (outside, *(measured[tag] for tag in chosen.values())) if record is not None]
     return Beside(
         outside,
-        {names.split_tag(tag)[1]: record for tag, record in measured.items()},
+        {model: measured[tag] for model, tag in chosen.items()},
         tuple(store.hash(query.experiment, record) for record in records),
     )

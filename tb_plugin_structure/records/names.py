@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 STRUCTURE_PLUGIN: Final = "structure_record"
@@ -47,8 +48,8 @@ def outside_tag(region: str) -> str:
     return f"outside/{quote(region)}"
 
 
-def measurement_tag(model: str) -> str:
-    return f"measurement/{quote(model)}"
+def measurement_tag(model: str, variant: str = "") -> str:
+    return f"measurement/{quote(model)}/{quote(variant)}" if variant else f"measurement/{quote(model)}"
 
 
 def attention_overview_tag(model: str, example: str = "") -> str:
@@ -61,6 +62,23 @@ def attention_detail_tag(model: str, module_path: str) -> str:
 
 def plan_tag(teacher: str, student: str) -> str:
     return f"plan/{quote(teacher)}/{quote(student)}"
+
+
+def variant_of(tag: str) -> str:
+    """The variant that a structure's or a measurement's tag names; '' for the main one."""
+    pieces = split_tag(tag)
+    return pieces[2] if len(pieces) > 2 and pieces[0] in ("structure", "measurement") else ""
+
+
+def of_variant(tags: Iterable[str], variant: str) -> dict[str, str]:
+    """Model -> the measurement tag that goes with a variant: its own one, else that without a variant, else any."""
+    found: dict[str, str] = {}
+    for tag in sorted(tags):
+        model = split_tag(tag)[1]
+        known = found.get(model)
+        if known is None or (variant_of(tag) == variant and variant_of(known) != variant):
+            found[model] = tag
+    return found
 
 
 def split_tag(tag: str) -> tuple[str, ...]:
