@@ -180,6 +180,33 @@ export interface AttentionComparison {
   notes: string[];
 }
 
+/** Teacher head, student head, Jensen–Shannon divergence in bits, and what it was computed from. */
+export type HeadDivergence = [number, number, number | null, string];
+
+/** The divergence of pairs of heads (teacher, student) of two layers. */
+export async function fetchDivergences(
+  teacher: Address,
+  student: Address,
+  layers: readonly [number, number],
+  heads: readonly (readonly [number, number])[],
+  signal?: AbortSignal,
+): Promise<HeadDivergence[]> {
+  const prefixed = (prefix: string, address: Address) =>
+    Object.fromEntries(Object.entries(address).map(([key, value]) => [prefix + key, value]));
+  const { heads: found } = await getJson<{ heads: HeadDivergence[] }>(
+    "api/attention/divergence",
+    {
+      ...prefixed("t_", teacher),
+      ...prefixed("s_", student),
+      t_layer: layers[0],
+      s_layer: layers[1],
+      heads: heads.map((pair) => pair.join("-")).join(","),
+    },
+    signal,
+  );
+  return found;
+}
+
 /** `intent` pairs the layers as the alignment of the models pairs the modules around them. */
 export function fetchComparison(
   teacher: Address,

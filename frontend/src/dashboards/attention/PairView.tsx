@@ -1,11 +1,11 @@
-import { useEffect, useMemo } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { SEQUENTIAL, SIGNED } from "../../heatmap/color_maps";
 import { decodePlane, difference, extent } from "../../heatmap/overview_plane";
 import type { Matrix } from "../../heatmap/rasterize";
 import { SignedScale, ValueScale } from "../../heatmap/value_scale";
-import type { AttentionOverview, LayerPair, PlaneKind } from "../../wire/attention";
+import type { AttentionOverview, HeadDivergence, LayerPair, PlaneKind } from "../../wire/attention";
 import type { AttentionState, SideName } from "./attention_state";
-import { headDistances } from "./history";
+import { useDivergences } from "./divergences";
 import { Notes } from "./LayerMap";
 import { Legend } from "./Legend";
 import { MatrixThumb } from "./MatrixThumb";
@@ -94,15 +94,18 @@ interface MatchedProps {
 function Matched({ state, teacher, student, layers }: MatchedProps) {
   const [teacherLayer, studentLayer] = layers;
   const compared = state.compared(teacherLayer, studentLayer);
-  const history = state.history.value;
   const step = teacher.address.step;
-  useEffect(() => state.loadHistory());
   const plane = state.plane.value;
   const kind = state.scale.value;
   const maps = useMemo(
     () => matchedMaps(teacher, student, teacherLayer, studentLayer, compared, plane),
     [teacher, student, teacherLayer, studentLayer, compared, plane],
   );
+  const heads = useMemo(
+    () => maps.rows.map(({ teacherHead, studentHead }) => [teacherHead, studentHead] as const),
+    [maps],
+  );
+  const divergences = useDivergences(state, layers, heads);
   const scale = useMemo(() => new ValueScale(kind, maps.maximum), [kind, maps]);
   const signed = useMemo(() => new SignedScale(kind, maps.largestDifference), [kind, maps]);
   const color = useMemo(() => (value: number) => scale.index(value), [scale]);
@@ -136,10 +139,13 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
               <th scope="col">teacher head</th>
               <th scope="col">student head</th>
               <th scope="col">student − teacher</th>
-              <th scope="col">{state.comparison.value?.measure ?? ""} distance</th>
+              <th scope="col">distance</th>
               {hasHistory && (
-                <th scope="col" data-tip="A gap: at that step the two were matched to other heads">
-                  over steps
+                <th
+                  scope="col"
+                  data-tip="Jensen–Shannon divergence of these two heads at every recorded step"
+                >
+                  divergence over steps
                 </th>
               )}
             </tr>
@@ -178,23 +184,26 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
                   <span class="under soft">largest {extent(row.difference).toFixed(2)}</span>
                 </td>
                 <td class="distance-cell">
-                  <b>{row.distance.toFixed(3)}</b>
+                  <span
+                    data-tip={`${state.comparison.value?.measure ?? ""} distance, by which heads are matched`}
+                  >
+                    {state.comparison.value?.measure ?? ""} <b>{row.distance.toFixed(3)}</b>
+                  </span>
                   <span class="distance-bar" aria-hidden="true">
                     <i style={{ width: `${100 * Math.min(1, row.distance)}%` }} />
                   </span>
+                  <Divergence found={divergences.at(step, row.teacherHead, row.studentHead)} />
                   <button type="button" class="link" onClick={() => open(row.teacherHead, row.studentHead)}>
                     open both heads
                   </button>
                 </td>
                 {hasHistory && (
                   <td>
-                    {history !== undefined && (
-                      <Sparkline
-                        points={headDistances(history, layers, [row.teacherHead, row.studentHead])}
-                        current={step}
-                        label={`distance of teacher head ${row.teacherHead} and student head ${row.studentHead}`}
-                      />
-                    )}
+                    <Sparkline
+                      points={divergences.course(row.teacherHead, row.studentHead)}
+                      current={step}
+                      label={`divergence of teacher head ${row.teacherHead} and student head ${row.studentHead}`}
+                    />
                   </td>
                 )}
               </tr>
@@ -217,6 +226,17 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
         color={color}
       />
     </>
+  );
+}
+
+/** The exact divergence of two heads, and what it was computed from. */
+function Divergence({ found }: { found: HeadDivergence | undefined }) {
+  if (found === undefined) return <span class="under soft">divergence …</span>;
+  const [, , bits, source] = found;
+  return (
+    <span class="under" data-tip={`Jensen–Shannon divergence, 0 is the same, 1 disjoint; from ${source}`}>
+      JS <b>{bits === null ? "–" : bits.toFixed(4)}</b> bits <span class="soft">{source}</span>
+    </span>
   );
 }
 

@@ -16,7 +16,7 @@ export function Sparkline({
 }) {
   const scale = new ChartScale([{ name: label, points }], FRAME);
   const known = points.filter(({ y }) => Number.isFinite(y));
-  if (scale.isEmpty || known.length < 2) return <span class="soft">matched at this step only</span>;
+  if (scale.isEmpty || known.length < 2) return <span class="soft">one step so far</span>;
   const now = points.find(({ x }) => x === current);
   const onPointerMove = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();

@@ -8,7 +8,6 @@ import { AttentionOverview } from "../../wire/attention";
 import { Columns } from "../../wire/columns";
 import { TableFixture } from "../../wire/table_fixture";
 import { colour } from "./colouring";
-import { npy } from "./exports";
 import { headText, parseHead } from "./head_choice";
 import {
   fullMatrix,
@@ -19,7 +18,7 @@ import {
   withoutColumns,
   withTopMass,
 } from "./head_matrix";
-import { headDistances, layerDistances, meanOf, thin } from "./history";
+import { layerDistances, meanOf, thin } from "./history";
 import { axisLabels, specialPositions } from "./special_tokens";
 
 /** One layer of two heads over 2 × 2 positions, and one that was not captured. */
@@ -176,13 +175,9 @@ describe("the history of a comparison", () => {
     comparisons: [comparison(0.5, [[0, 1, 0.4]]), comparison(null, [[0, 0, 0.3]])],
   };
 
-  it("has a gap where layers could not be compared or heads were matched to others", () => {
+  it("has a gap where layers could not be compared", () => {
     expect(layerDistances(history, 0, 0)).toEqual([
       { x: 0, y: 0.5 },
-      { x: 10, y: Number.NaN },
-    ]);
-    expect(headDistances(history, [0, 0], [0, 1])).toEqual([
-      { x: 0, y: 0.4 },
       { x: 10, y: Number.NaN },
     ]);
   });
@@ -197,7 +192,7 @@ describe("the history of a comparison", () => {
   });
 });
 
-describe("addresses and files", () => {
+describe("addresses and steps", () => {
   it("write a head as layer and number", () => {
     expect(parseHead(headText({ layer: 3, head: 5 }))).toEqual({ layer: 3, head: 5 });
     expect(parseHead("3")).toBeNull();
@@ -207,13 +202,5 @@ describe("addresses and files", () => {
     const steps = Array.from({ length: 101 }, (_, index) => index);
     expect(thin(steps, 5)).toEqual([0, 25, 50, 75, 100]);
     expect(thin([1, 2], 5)).toEqual([1, 2]);
-  });
-
-  it("write matrices as numpy reads them", async () => {
-    const bytes = new Uint8Array(await npy([1, 2], 1, 2).arrayBuffer());
-    expect(bytes.length).toBe(128 + 8);
-    expect([...bytes.slice(0, 10)]).toEqual([0x93, 78, 85, 77, 80, 89, 1, 0, 118, 0]);
-    expect(new TextDecoder().decode(bytes.slice(10, 128))).toContain("'shape': (1, 2)");
-    expect([...new Float32Array(bytes.slice(128).buffer)]).toEqual([1, 2]);
   });
 });

@@ -1,8 +1,11 @@
+import { type NpyArray, npz } from "../../heatmap/npz";
+import { decodePlane } from "../../heatmap/overview_plane";
 import { download } from "../../ui/download";
 import type { ExportItem } from "../../ui/Frame";
 import { type AttentionState, SIDES, type View } from "./attention_state";
 import { axisLabels } from "./special_tokens";
 import { STATISTICS } from "./statistics";
+import { viewPng, viewSvg } from "./view_picture";
 
 /** Files of what is shown. */
 export function exportItems(state: AttentionState, view: View): ExportItem[] {
@@ -33,12 +36,15 @@ export function exportItems(state: AttentionState, view: View): ExportItem[] {
         download(`${file}.csv`, matrixCsv(matrix.values, rows, columns), CSV);
       },
     });
-    items.push({
-      label: `Download the ${name}'s head for numpy`,
-      run: () => download(`${file}.npy`, npy(head.matrix.values, head.matrix.rows, head.matrix.columns)),
-    });
   }
-  items.push({ label: "Download the pictures as PNG", run: () => downloadCanvases(view) });
+  items.push(
+    {
+      label: "Download all of it for numpy (NPZ)",
+      run: () => download("attention.npz", npz(shownArrays(state))),
+    },
+    { label: "Download the view as PNG", run: () => void downloadPicture(view, "png") },
+    { label: "Download the view as SVG", run: () => void downloadPicture(view, "svg") },
+  );
   return items;
 }
 
@@ -72,24 +78,52 @@ function matrixCsv(values: ArrayLike<number>, rows: readonly string[], columns: 
   return `${lines.join("\r\n")}\r\n`;
 }
 
-/** A float32 matrix in numpy's .npy format 1.0 (numpy.lib.format). */
-export function npy(values: ArrayLike<number>, rows: number, columns: number): Blob {
-  const description = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${columns}), }`;
-  // Magic, version and length take 10 bytes; the whole header is padded to a multiple of 64 and ends in a newline.
-  const length = Math.ceil((10 + description.length + 1) / 64) * 64 - 10;
-  const header = new Uint8Array(10 + length).fill(0x20);
-  header.set([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, length & 0xff, length >> 8]);
-  header.set(new TextEncoder().encode(description), 10);
-  header[header.length - 1] = 0x0a;
-  return new Blob([header, Float32Array.from(values)], { type: "application/octet-stream" });
+/** The chosen heads, and the overview planes and statistics of every layer: what the tab shows, for numpy. */
+function shownArrays(state: AttentionState): Record<string, NpyArray> {
+  const arrays: Record<string, NpyArray> = {};
+  for (const name of SIDES) {
+    const overview = state.overview(name);
+    const head = state.data[name].matrix.value;
+    if (overview === undefined) continue;
+    if (head) {
+      const { values, rows, columns } = head.matrix;
+      arrays[`${name}_head`] = { values, shape: [rows, columns] };
+    }
+    overview.layers.forEach((record, layer) => {
+      if (record.notCaptured !== "") return;
+      const heads = Array.from({ length: record.heads }, (_, index) => index);
+      for (const kind of ["maximum", "mass"] as const) {
+        const planes = heads.map((index) => overview.plane(layer, index, kind));
+        const cells = record.overviewRows * record.overviewColumns;
+        const values = new Float32Array(cells * heads.length);
+        planes.forEach((plane, index) => {
+          if (plane !== null) values.set(decodePlane(plane).values as Float32Array, index * cells);
+        });
+        arrays[`${name}_layer${layer}_${kind}`] = {
+          values,
+          shape: [heads.length, record.overviewRows, record.overviewColumns],
+        };
+      }
+      for (const { id } of STATISTICS) {
+        arrays[`${name}_layer${layer}_${id}`] = {
+          values: heads.map((index) => overview.statistic(id, layer, index)),
+          shape: [heads.length],
+        };
+      }
+    });
+  }
+  return arrays;
 }
 
-/** Every canvas of the view; marks that follow the pointer are not part of a picture. */
-function downloadCanvases(view: View): void {
-  const canvases = document.querySelectorAll<HTMLCanvasElement>(".view canvas:not(.matrix-marks)");
-  canvases.forEach((canvas, index) => {
-    canvas.toBlob((blob) => {
-      if (blob !== null) download(`attention_${view}_${index}.png`, blob);
-    });
-  });
+/** The view as one picture. */
+async function downloadPicture(view: View, format: "svg" | "png"): Promise<void> {
+  const element = document.querySelector(".view");
+  if (element === null) return;
+  const name = `attention_${view}.${format}`;
+  if (format === "svg") {
+    download(name, viewSvg(element), "image/svg+xml");
+    return;
+  }
+  const picture = await viewPng(element);
+  if (picture !== null) download(name, picture);
 }

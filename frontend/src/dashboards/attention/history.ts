@@ -57,21 +57,6 @@ export function layerDistances(history: History, teacher: number, student: numbe
   }));
 }
 
-/** Distance of two heads at each step; NaN where they were matched to others. */
-export function headDistances(
-  history: History,
-  layers: readonly [number, number],
-  heads: readonly [number, number],
-): Point[] {
-  return history.comparisons.map((comparison, index) => {
-    const pair = comparison.pairs.find(
-      ({ teacher, student }) => teacher === layers[0] && student === layers[1],
-    );
-    const match = pair?.heads.find(([t, s]) => t === heads[0] && s === heads[1]);
-    return { x: history.steps[index]!, y: match?.[2] ?? Number.NaN };
-  });
-}
-
 /** Mean of a statistic over the heads of a layer, or over all heads. */
 export function meanOf(table: Columns, column: string, layer: number | null): number {
   const values = table.number(column);
