@@ -109,16 +109,17 @@ def log_whispers(logdir: Path) -> None:
             writer.add_structure(name, model, (sound,), {"decoder_input_ids": tokens, "decoder_attention_mask": mask})
 
 
+PAIRS = {"resnet": log_resnets, "bert": log_berts, "vit": log_vits, "llama": log_llamas, "whisper": log_whispers}
+SMALL = ("resnet", "bert")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--logdir", type=Path, default=Path("runs/pairs"), help="where the event files go")
     parser.add_argument("--all", action="store_true", help="the large pairs as well")
     arguments = parser.parse_args()
-    pairs = {"resnet": log_resnets, "bert": log_berts}
-    if arguments.all:
-        pairs |= {"vit": log_vits, "llama": log_llamas, "whisper": log_whispers}
-    for run, log in pairs.items():
-        log(arguments.logdir / run)
+    for run in PAIRS if arguments.all else SMALL:
+        PAIRS[run](arguments.logdir / run)
 
 
 if __name__ == "__main__":

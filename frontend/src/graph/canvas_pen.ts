@@ -1,11 +1,23 @@
 import { arrowHead, type PathStyle, type Pen, type RectStyle, type WriteStyle } from "./pen";
-import { FONTS, textWidth } from "./text_width";
+import { FONT_PIXELS, FONTS, type TextStyle, textWidth } from "./text_width";
 
 const SOLID: readonly number[] = [];
 
-/** Draws onto a canvas whose transformation is already that of the camera. */
+/**
+ * Draws onto a canvas whose transformation is already that of the camera.
+ *
+ * Letters are drawn in sizes of half pixels on the screen, and without the transformation: the browser keeps what it
+ * knows of a text for each size of the font, and while one zooms every frame would bring a new one.
+ */
 export class CanvasPen implements Pen {
-  constructor(private readonly context: CanvasRenderingContext2D) {}
+  private readonly zoom: number;
+  private readonly left: number;
+  private readonly top: number;
+
+  constructor(private readonly context: CanvasRenderingContext2D) {
+    const { a, e, f } = context.getTransform();
+    [this.zoom, this.left, this.top] = [a, e, f];
+  }
 
   rect(x: number, y: number, width: number, height: number, style: RectStyle): void {
     const { context } = this;
@@ -58,27 +70,39 @@ export class CanvasPen implements Pen {
 
   text(text: string, x: number, y: number, style: WriteStyle): void {
     if (!text) return;
-    const { context } = this;
+    const { context, zoom, left, top } = this;
     const scale = style.scale ?? 1;
     const align = style.align ?? "left";
     if (style.backing) {
       const width = textWidth(text, style.style) * scale + 6;
-      const left = align === "center" ? x - width / 2 : align === "right" ? x - width + 3 : x - 3;
-      this.rect(left, y - 7 * scale, width, 14 * scale, {
+      const start = align === "center" ? x - width / 2 : align === "right" ? x - width + 3 : x - 3;
+      this.rect(start, y - 7 * scale, width, 14 * scale, {
         fill: style.backing,
         alpha: (style.alpha ?? 1) * 0.9,
       });
     }
     context.globalAlpha = style.alpha ?? 1;
-    context.font = scale === 1 ? FONTS[style.style] : scaled(FONTS[style.style], scale);
+    context.font = this.font(style.style, scale);
     context.textAlign = align;
     context.textBaseline = "middle";
     context.fillStyle = style.fill;
-    context.fillText(text, x, y + 0.5 * scale);
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillText(text, x * zoom + left, (y + 0.5 * scale) * zoom + top);
+    context.setTransform(zoom, 0, 0, zoom, left, top);
     context.globalAlpha = 1;
+  }
+
+  private font(style: TextStyle, scale: number): string {
+    const pixels = FONT_PIXELS[style] * scale * this.zoom;
+    const size = Math.max(1, Math.round(2 * pixels) / 2);
+    const key = `${style} ${size}`;
+    let font = fonts.get(key);
+    if (!font) {
+      font = FONTS[style].replace(/[\d.]+px/, `${size}px`);
+      fonts.set(key, font);
+    }
+    return font;
   }
 }
 
-function scaled(font: string, scale: number): string {
-  return font.replace(/([\d.]+)px/, (_, size) => `${(Number(size) * scale).toFixed(1)}px`);
-}
+const fonts = new Map<string, string>();

@@ -22,7 +22,7 @@ const WIDTH_STEP = 12;
 /** Titles are drawn a little larger when the graph is small, and shall still fit. */
 const SLACK = 1.12;
 const WIDEST = 320;
-const GLYPH = 34;
+const GLYPH = 37;
 
 /** The name of a node, without what its parent already says: "attention.self" within "layer.0.attention" is "self". */
 export function nodeName(tree: DiffTree, node: number, side: SideName): string {

@@ -4,6 +4,9 @@ import { NodeType } from "./diff_tree";
 import { SMALLEST_TEXT, textOf, write } from "./legible_text";
 import type { Frame } from "./look";
 
+/** Between the beginnings of a glyph and of the title after it; arrows are wide. */
+const GLYPH_ROOM = 17;
+
 /** The dotted place of something that a side does not have. */
 export function gap(
   { pen, look, scale }: Frame,
@@ -135,7 +138,7 @@ export function card(
   const size = Math.max(1, SMALLEST_TEXT / 13 / scale);
   const both = subtitle !== "" && scale > 0.6;
   const middle = both ? y + height * 0.34 : y + height / 2;
-  const glyphRoom = colour.glyph ? 14 * size : 0;
+  const glyphRoom = colour.glyph ? GLYPH_ROOM * size : 0;
   if (colour.glyph) {
     pen.text(colour.glyph, x + 10, middle, { style: "title", fill: colour.ink, scale: size, alpha });
   }

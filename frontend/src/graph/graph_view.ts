@@ -219,8 +219,9 @@ export class GraphView {
     context.fillStyle = look.palette.page;
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.setTransform(scale, 0, 0, scale, -camera.x * scale, -camera.y * scale);
-    paint(new CanvasPen(context), scene, look, camera.view(), camera.scale, this.previous, progress);
-    this.drawPairing(new CanvasPen(context), scene, look);
+    const pen = new CanvasPen(context);
+    paint(pen, scene, look, camera.view(), camera.scale, this.previous, progress);
+    this.drawPairing(pen, scene, look);
     if (this.minimapDirty && progress >= 1) {
       this.minimap.render(scene, look);
       this.minimapDirty = false;

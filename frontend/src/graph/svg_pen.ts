@@ -1,13 +1,8 @@
 import { FONT, MONO } from "../ui/tokens";
 import { arrowHead, type PathStyle, type Pen, type RectStyle, type WriteStyle } from "./pen";
-import { textWidth } from "./text_width";
+import { FONT_PIXELS, textWidth } from "./text_width";
 
-const SIZES = {
-  title: [13, FONT, 500],
-  body: [12, FONT, 400],
-  mono: [11, MONO, 400],
-  small: [10.5, FONT, 400],
-} as const;
+const FAMILIES = { title: [FONT, 500], body: [FONT, 400], mono: [MONO, 400], small: [FONT, 400] } as const;
 
 /** Writes the same drawing as an SVG document. */
 export class SvgPen implements Pen {
@@ -39,7 +34,7 @@ export class SvgPen implements Pen {
 
   text(text: string, x: number, y: number, style: WriteStyle): void {
     if (!text) return;
-    const [size, family, weight] = SIZES[style.style];
+    const [family, weight] = FAMILIES[style.style];
     const scale = style.scale ?? 1;
     const align = style.align ?? "left";
     if (style.backing) {
@@ -49,7 +44,7 @@ export class SvgPen implements Pen {
     }
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     this.parts.push(
-      `<text x="${short(x)}" y="${short(y)}" font-family='${family}' font-size="${size * scale}" font-weight="${weight}" fill="${style.fill}" text-anchor="${anchor}" dominant-baseline="central"${opacity(style.alpha)}>${escapeText(text)}</text>`,
+      `<text x="${short(x)}" y="${short(y)}" font-family='${family}' font-size="${FONT_PIXELS[style.style] * scale}" font-weight="${weight}" fill="${style.fill}" text-anchor="${anchor}" dominant-baseline="central"${opacity(style.alpha)}>${escapeText(text)}</text>`,
     );
   }
 

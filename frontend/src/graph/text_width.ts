@@ -5,11 +5,13 @@ const known = new Map<string, number>();
 
 export type TextStyle = "title" | "body" | "mono" | "small";
 
+export const FONT_PIXELS: Record<TextStyle, number> = { title: 13, body: 12, mono: 11, small: 10.5 };
+
 export const FONTS: Record<TextStyle, string> = {
-  title: `500 13px ${FONT}`,
-  body: `12px ${FONT}`,
-  mono: `11px ${MONO}`,
-  small: `10.5px ${FONT}`,
+  title: `500 ${FONT_PIXELS.title}px ${FONT}`,
+  body: `${FONT_PIXELS.body}px ${FONT}`,
+  mono: `${FONT_PIXELS.mono}px ${MONO}`,
+  small: `${FONT_PIXELS.small}px ${FONT}`,
 };
 
 /** Width of a text in pixels at scale 1. */

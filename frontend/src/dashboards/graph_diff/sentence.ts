@@ -1,5 +1,5 @@
 import type { Totals } from "../../gen/tb_plugin_structure/v1/structure_pb";
-import { ratio, shortBytes, shortNumber } from "../../ui/format";
+import { exactNumber, ratio, shortBytes, shortNumber } from "../../ui/format";
 import type { Comparison } from "./diff_state";
 
 /** The answer of the tab in one sentence. */
@@ -11,7 +11,7 @@ export function sentenceOf({ tree, alignment }: Comparison): string {
     const error = header.error
       ? ` The forward pass raised ${header.error.type}: ${header.error.message}`
       : "";
-    return `${header.model} is a ${header.modelClass} with ${totals.modules} modules and ${totals.operators} operators: ${sizeOf(totals)}.${error}`;
+    return `${header.model} is a ${header.modelClass} with ${exactNumber(Number(totals.modules))} modules and ${exactNumber(Number(totals.operators))} operators: ${sizeOf(totals)}.${error}`;
   }
   const { summary, teacherTotals, studentTotals } = alignment.message;
   if (/×/.test(summary) || !teacherTotals || !studentTotals) return summary;
