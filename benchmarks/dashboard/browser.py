@@ -84,7 +84,8 @@ async (element, { kind, init, frames, back }) => {
   if (kind === "drag") element.dispatchEvent(new MouseEvent("mousedown", { ...at, buttons: 1 }));
   const intervals = [], scripts = [];
   let last = await frame();
-  for (let index = 0; index < frames; index++) {
+  const end = last + 20000;
+  for (let index = 0; index < frames && last < end; index++) {
     const sign = index < frames / 2 ? 1 : back;
     window.__probe.script = 0;
     const begin = performance.now();
