@@ -1,9 +1,10 @@
-"""What StructureMonitor costs in a distillation step of two ResNet-18: with scalars, histograms, a recorded step.
+"""What StructureMonitor costs in a distillation step of two ResNet-18: scalars, histograms, pictures, a recorded step.
 
     python benchmarks/monitor.py [--rounds 8] [--batch 16] [--image 64]
 
 Steps of the four kinds take turns, so that a busy machine slows all alike; processor time is counted. The last line is
-the cost at the defaults: scalars on each 100th step, histograms and a recorded step on each 1,000th.
+the cost at the defaults: scalars on each 100th step, histograms, pictures and a recorded step on each
+1,000th.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 from models.resnet import resnet18
 
 EVERY, RARE = 100, 1_000
-STEPS = {"nothing": 1, "scalars": EVERY, "scalars and histograms": RARE, "all and a recorded step": RARE}
+STEPS = {
+    "nothing": 1,
+    "scalars": EVERY,
+    "scalars and histograms": RARE,
+    "scalars and pictures": RARE,
+    "all and a recorded step": RARE,
+}
 
 
 def main() -> None:
@@ -63,6 +70,7 @@ def main() -> None:
                     optimizer=optimizer,
                     every=EVERY,
                     histograms_every=RARE if "histograms" in kind or "all" in kind else 0,
+                    pictures_every=RARE if "pictures" in kind or "all" in kind else 0,
                     record_every=RARE if "all" in kind else 0,
                     first_step=1 if kind == "nothing" else at * (number + 1),
                 )

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from tb_plugin_structure.capture import AttentionOptions
-from tb_plugin_structure.integrations import statistics, summaries
+from tb_plugin_structure.integrations import feature_maps, statistics, summaries
 from tb_plugin_structure.writer import StructureWriter
 
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
@@ -43,6 +43,10 @@ class StructureMonitor:
         every: Log scalars on each step that is a multiple of this.
         histograms_every: Likewise histograms; None: ten times `every`; 0: never.
         record_every: Likewise a recorded step within :meth:`observe`; None: ten times `every`; 0: never.
+        pictures_every: Likewise pictures of models with 2d convolutions: kernels, and within :meth:`observe` input
+            samples and feature maps; None: ten times `every`; 0: never.
+        picture_samples: Examples of the batch in a picture.
+        picture_channels: Channels of a feature map that are shown beside its maximum over channels.
         attention: Record attention in recorded steps; options, or True for the defaults.
         depth: Module paths are cut to this many names, and what is below counts as one: 2 gives ``layer1.0``.
         first_step: Number of the first step; that of the checkpoint when training is resumed.
@@ -60,6 +64,9 @@ class StructureMonitor:
         every: int = 100,
         histograms_every: int | None = None,
         record_every: int | None = None,
+        pictures_every: int | None = None,
+        picture_samples: int = 2,
+        picture_channels: int = 8,
         attention: AttentionOptions | bool = True,
         depth: int = 2,
         first_step: int = 0,
@@ -73,6 +80,9 @@ class StructureMonitor:
         self._every = every
         self._histograms_every = 10 * every if histograms_every is None else histograms_every
         self._record_every = 10 * every if record_every is None else record_every
+        self._pictures_every = 10 * every if pictures_every is None else pictures_every
+        self._picture_samples = picture_samples
+        self._picture_channels = picture_channels
         self._attention = attention
         self._depth = depth
         self._step = first_step
@@ -100,13 +110,17 @@ class StructureMonitor:
 
     @contextlib.contextmanager
     def observe(self) -> Iterator[Any]:
-        """Around forward and backward pass: a recorded step when one is due, else nothing."""
-        if not self._enabled or not _due(self._step, self._record_every):
-            yield None
-            return
-        with self._writer.record_step(
-            self._models, step=self._step, optimizer=self._optimizer, attention=self._attention
-        ) as observation:
+        """Around forward and backward pass: a recorded step, and pictures, when they are due; else nothing."""
+        with contextlib.ExitStack() as stack:
+            if self._enabled and _due(self._step, self._pictures_every):
+                stack.enter_context(self._watched())
+            observation = None
+            if self._enabled and _due(self._step, self._record_every):
+                observation = stack.enter_context(
+                    self._writer.record_step(
+                        self._models, step=self._step, optimizer=self._optimizer, attention=self._attention
+                    )
+                )
             yield observation
 
     def step(self, loss: Tensor | float | None = None, **values: float) -> None:
@@ -147,6 +161,21 @@ class StructureMonitor:
 
     def __exit__(self, *unused: object) -> None:
         self.close()
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Pictures of the pass within, written when it is over."""
+        step = self._step
+        with feature_maps.watch(
+            self._models,
+            samples=self._picture_samples,
+            channels=self._picture_channels,
+            depth=self._depth,
+            failed=self._warn,
+        ) as found:
+            yield
+        with self._harmless():
+            self._writer.add_summary(summaries.images(found), step)
 
     # ---- the optimizer's step
 
@@ -227,6 +256,9 @@ class StructureMonitor:
             for name, model in self._models.items():
                 found |= self._weights(name, model) | _batch_statistics(name, model)
         self._writer.add_summary(summaries.scalars(found), self._step)
+        if _due(self._step, self._pictures_every):
+            for name, model in self._models.items():
+                self._writer.add_summary(summaries.images(feature_maps.of_kernels(name, model)), self._step)
         histograms, self._histograms = self._histograms, {}
         if histograms:
             self._writer.add_summary(summaries.histograms(histograms), self._step)
@@ -257,10 +289,13 @@ class StructureMonitor:
         try:
             yield
         except Exception as error:
-            if not self._warned:
-                self._warned = True
-                text = f"tb_plugin_structure: monitoring failed ({type(error).__name__}: {error}); training goes on"
-                warnings.warn(text, stacklevel=3)
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            text = f"tb_plugin_structure: monitoring failed ({type(error).__name__}: {error}); training goes on"
+            warnings.warn(text, stacklevel=4)
 
 
 def _due(step: int, every: int) -> bool:

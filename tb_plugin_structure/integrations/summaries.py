@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.tensorboard import summary as torch_summary
 
+from tb_plugin_structure.integrations import pictures
 from tb_plugin_structure.integrations.statistics import Histogram
 
 
@@ -37,6 +38,18 @@ def histograms(values: Mapping[str, Histogram]) -> Any:
         )
         message = made if message is None else _joined(message, made)
     return message
+
+
+def images(values: Mapping[str, pictures.Picture]) -> Any:
+    """One Summary message with an image for each tag; None when there is none."""
+    message = torch_summary.Summary()
+    for tag, picture in values.items():
+        height, width, channels = picture.shape
+        encoded = torch_summary.Summary.Image(
+            height=height, width=width, colorspace=channels, encoded_image_string=pictures.png(picture)
+        )
+        message.value.add(tag=tag, image=encoded)
+    return message if values else None
 
 
 def hyperparameters(values: Mapping[str, Any], metrics: Mapping[str, float]) -> list[Any]:

@@ -10,6 +10,7 @@ from tensorboard.backend.event_processing import event_file_loader
 from tensorboard.util import tensor_util
 
 from tb_plugin_structure.records.plan import decode_plan
+from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import plan_pb2
 
 
@@ -46,3 +47,20 @@ def records(folder: Path, plugin: str = "structure") -> dict[str, list[int]]:
 def plans_in(folder: Path, tag: str) -> list[tuple[int, plan_pb2.Plan]]:
     """(step, plan) of the plans that were written, in order."""
     return [(step, decode_plan(list(value.tensor.string_val))) for step, value in _values(folder) if value.tag == tag]
+
+
+def pictures_in(folder: Path) -> dict[str, dict[int, tuple[int, int, bytes]]]:
+    """Tag -> step -> (height, width, PNG), as TensorBoard's own images tab gets them."""
+    found: dict[str, dict[int, tuple[int, int, bytes]]] = {}
+    for step, value in _values(folder):
+        if value.metadata.plugin_data.plugin_name == "images":
+            width, height, *images = value.tensor.string_val
+            found.setdefault(value.tag, {})[step] = (int(height), int(width), images[0])
+    return found
+
+
+def structures_in(folder: Path) -> dict[str, Structure]:
+    """Tag -> the last structure."""
+    plugin = "structure_record"
+    found = ((value.tag, value) for _, value in _values(folder) if value.metadata.plugin_data.plugin_name == plugin)
+    return {tag: Structure.decode(list(value.tensor.string_val)) for tag, value in found}
