@@ -1,8 +1,9 @@
 import { HEADER_HEIGHT } from "./card";
 import type { NodeColour } from "./colouring";
 import { NodeType } from "./diff_tree";
-import { SMALLEST_TEXT, textOf, write } from "./legible_text";
+import { legibleSize, textOf, write } from "./legible_text";
 import type { Frame } from "./look";
+import { FONT_PIXELS } from "./text_width";
 
 /** Between the beginnings of a glyph and of the title after it; arrows are wide. */
 const GLYPH_ROOM = 17;
@@ -61,38 +62,24 @@ export function header(
   alpha: number,
 ): void {
   const { pen, look, scale } = frame;
-  if (13 * scale < 4.5) return;
+  if (!hasTitles(scale)) return;
   const { title, subtitle } = textOf(frame, node);
-  const middle = y + HEADER_HEIGHT / 2 - 1;
-  const size = Math.max(1, SMALLEST_TEXT / 13 / scale);
+  const line = { y: y + HEADER_HEIGHT / 2 - 1, alpha, backing: colour.fill };
+  const size = legibleSize("title", scale);
   const start = x + 10 + 12 * size;
-  pen.text("▾", x + 8, middle, { style: "body", fill: colour.ink, scale: size, alpha });
-  const used = write(
-    frame,
-    title,
-    "title",
-    start,
-    middle,
-    width - (start - x) - 8,
-    size,
-    colour.ink,
-    alpha,
-    colour.fill,
-  );
-  const rest = width - (start - x) - used - 18;
+  pen.text("▾", x + 8, line.y, { style: "body", fill: colour.ink, scale: size, alpha });
+  const room = width - (start - x) - 8;
+  const used = write(frame, { ...line, text: title, style: "title", x: start, room, size, fill: colour.ink });
+  const rest = room - used - 10;
   if (scale < 0.6 || rest < 30) return;
-  write(
-    frame,
-    subtitle,
-    "body",
-    start + used + 8,
-    middle,
-    rest,
-    1,
-    look.palette.textSoft,
-    alpha,
-    colour.fill,
-  );
+  write(frame, {
+    ...line,
+    text: subtitle,
+    style: "body",
+    x: start + used + 8,
+    room: rest,
+    fill: look.palette.textSoft,
+  });
 }
 
 export function card(
@@ -133,9 +120,9 @@ export function card(
     alpha,
   });
   if (!isOperator && height * scale > 14) composition(frame, node, x, y, width, height, alpha);
-  if (13 * scale < 4.5) return;
+  if (!hasTitles(scale)) return;
   const { title, subtitle } = textOf(frame, node);
-  const size = Math.max(1, SMALLEST_TEXT / 13 / scale);
+  const size = legibleSize("title", scale);
   const both = subtitle !== "" && scale > 0.6;
   const middle = both ? y + height * 0.34 : y + height / 2;
   const glyphRoom = colour.glyph ? GLYPH_ROOM * size : 0;
@@ -143,11 +130,13 @@ export function card(
     pen.text(colour.glyph, x + 10, middle, { style: "title", fill: colour.ink, scale: size, alpha });
   }
   const chevron = tree.isExpandable(node) ? 12 : 0;
-  const start = x + 10 + glyphRoom;
-  const room = width - 18 - glyphRoom - chevron;
-  write(frame, title, isOperator ? "body" : "title", start, middle, room, size, look.palette.text, alpha);
-  if (both)
-    write(frame, subtitle, "body", start, y + height * 0.7, room + chevron, 1, look.palette.textSoft, alpha);
+  const line = { x: x + 10 + glyphRoom, room: width - 18 - glyphRoom - chevron, alpha };
+  const style = isOperator ? "body" : "title";
+  write(frame, { ...line, text: title, style, y: middle, size, fill: look.palette.text });
+  if (both) {
+    const [room, fill] = [line.room + chevron, look.palette.textSoft];
+    write(frame, { ...line, text: subtitle, style: "body", y: y + height * 0.7, room, fill });
+  }
   if (chevron && scale > 0.4) {
     pen.text("▸", x + width - 8, middle, {
       style: "body",
@@ -156,6 +145,11 @@ export function card(
       alpha,
     });
   }
+}
+
+/** Titles would be specks below this. */
+function hasTitles(scale: number): boolean {
+  return FONT_PIXELS.title * scale >= 4.5;
 }
 
 /** A bar at the foot of a closed module: which kinds are inside, in which shares. */

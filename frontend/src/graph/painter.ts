@@ -3,7 +3,7 @@ import { HEADER_HEIGHT } from "./card";
 import { card, container, gap, header } from "./card_painter";
 import { NodeType } from "./diff_tree";
 import { edges } from "./edge_painter";
-import { SMALLEST_TEXT, textOf, write } from "./legible_text";
+import { legibleSize, textOf, write } from "./legible_text";
 import type { Level } from "./level";
 import type { LevelLayout } from "./level_layout";
 import type { Frame, Look } from "./look";
@@ -11,10 +11,12 @@ import { gripOn } from "./pair_grip";
 import type { Pen } from "./pen";
 import { pillText } from "./port_name";
 import { GUTTER, HEADING, type Scene } from "./scene";
-import { fitText } from "./text_width";
 
 /** An opened node with less height on the screen than this is drawn closed. */
 const SMALLEST_LEVEL = 26;
+/** Smallest height on the screen of the models' names, and of the glyphs between partners. */
+const HEADING_TEXT = 10;
+const GLYPH_TEXT = 11;
 
 export function paint(
   pen: Pen,
@@ -37,7 +39,8 @@ export function paint(
   }
 }
 
-function heading({ pen, scene, look, side, scale }: Frame, x: number): void {
+function heading(frame: Frame, x: number): void {
+  const { scene, look, side, scale } = frame;
   const { teacher, student } = scene.tree.sides;
   const of = (model: typeof teacher) => `${model.label}  ${model.callClass(0)}`;
   const text =
@@ -49,15 +52,11 @@ function heading({ pen, scene, look, side, scale }: Frame, x: number): void {
           : `S  ${of(student)}`
         : of(teacher);
   const width = scene.layout(0)?.width ?? 0;
-  const size = Math.max(1, 10 / 13 / scale);
+  const size = legibleSize("title", scale, HEADING_TEXT);
   if (size > 3) return;
-  const shown = fitText(text, "title", Math.max(width, 120) / size);
-  pen.text(shown, x + width / 2, -HEADING / 2, {
-    style: "title",
-    fill: look.palette.text,
-    align: "center",
-    scale: size,
-  });
+  const room = Math.max(width, 120);
+  const place = { x: x + width / 2, y: -HEADING / 2, room, size, align: "center" } as const;
+  write(frame, { text, style: "title", fill: look.palette.text, ...place });
 }
 
 /** Bands between partners at the top level, each with its kind's glyph. */
@@ -85,7 +84,7 @@ function ribbons({ pen, scene, look, view, scale }: Omit<Frame, "side">): void {
       style: "title",
       fill: colour.ink,
       align: "center",
-      scale: Math.max(1, 11 / 13 / scale),
+      scale: legibleSize("title", scale, GLYPH_TEXT),
       alpha: look.isFaint(node) ? 0.3 : 1,
     });
   });
@@ -142,17 +141,8 @@ function child(
     gap(frame, x, y, width, height, faint);
     const { title } = textOf(frame, node);
     if (scale > 0.4) {
-      write(
-        frame,
-        `as above: ${title}`,
-        "body",
-        x + 8,
-        y + height / 2,
-        width - 12,
-        1,
-        palette.textFaint,
-        faint,
-      );
+      const line = { x: x + 8, y: y + height / 2, room: width - 12, alpha: faint };
+      write(frame, { ...line, text: `as above: ${title}`, style: "body", fill: palette.textFaint });
     }
     return;
   }
@@ -251,18 +241,16 @@ function pills(frame: Frame, model: Level, layout: LevelLayout, x: number, y: nu
       radius: 4,
     });
     if (scale < 0.35) return;
-    const size = Math.max(1, SMALLEST_TEXT / 12 / scale);
-    pen.text(
-      fitText(name, "body", (layout.w[at]! - 8) / size),
-      left + layout.w[at]! / 2,
-      top + layout.h[at]! / 2,
-      {
-        style: "body",
-        fill: look.palette.text,
-        align: "center",
-        scale: size,
-      },
-    );
+    write(frame, {
+      text: name,
+      style: "body",
+      x: left + layout.w[at]! / 2,
+      y: top + layout.h[at]! / 2,
+      room: layout.w[at]! - 8,
+      fill: look.palette.text,
+      size: legibleSize("body", scale),
+      align: "center",
+    });
   });
 }
 

@@ -41,7 +41,7 @@ export function ChosenHeads({ state, scaleMaximum }: { state: AttentionState; sc
           <ChosenMap key={name} state={state} name={name} color={color} />
         ))}
       </div>
-      <table class="plain">
+      <table class="facts ruled">
         <thead>
           <tr>
             <td />

@@ -18,7 +18,7 @@ export function HeadTable({ state }: { state: AttentionState }) {
   });
   return (
     <div class="table-scroll">
-      <table class="plain">
+      <table class="facts ruled">
         <thead>
           <tr>
             <th scope="col">model</th>

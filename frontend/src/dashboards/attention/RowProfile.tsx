@@ -147,7 +147,7 @@ function LargestKeys({ rows }: { rows: readonly ProfileRow[] }) {
     .slice(0, TOP);
   return (
     <div class="table-scroll largest-keys">
-      <table class="plain">
+      <table class="facts ruled">
         <caption>largest keys of the {first.head.name}</caption>
         <thead>
           <tr>

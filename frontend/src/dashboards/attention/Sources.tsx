@@ -35,7 +35,7 @@ function Source({ state, name }: { state: AttentionState; name: SideName }) {
         {overview.header.model} <span class="soft">{overview.header.example}</span>
       </h2>
       <div class="table-scroll">
-        <table class="plain">
+        <table class="facts ruled">
           <thead>
             <tr>
               {[

@@ -102,7 +102,7 @@ function Quantities({ list, isPair }: { list: Quantity[]; isPair: boolean }) {
     return unit === "bytes" ? shortBytes(value) : unit === "ns" ? shortDuration(value) : shortNumber(value);
   };
   return (
-    <table>
+    <table class="facts numbers">
       <caption class="visually-hidden">Cost</caption>
       {isPair && (
         <thead>
@@ -140,7 +140,7 @@ function Lines(props: { title: string; lines: FactLine[]; isPair: boolean; mono?
   return (
     <section>
       <h3>{title}</h3>
-      <table class={mono ? "mono lines" : "lines"}>
+      <table class={`facts lines ${mono ? "mono" : ""}`}>
         <tbody>
           {lines.map((line, index) => (
             <tr key={`${line.name} ${index}`} class={line.differs ? "differs" : ""}>
