@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.links import Outcome
 from tb_plugin_structure.analysis.alignment.policies import policy_indices
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
@@ -29,6 +30,7 @@ class Side:
     signatures: Signatures
     folding: Folding
     sketches: Sketches
+    flow: DataFlow
 
     def bag(self, node: int) -> Array:
         row: Array = self.signatures.bag[node]

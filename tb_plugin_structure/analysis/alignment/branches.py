@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
@@ -17,6 +18,9 @@ _GAIN = 0.05
 
 _LEAST_FIT = 0.45
 """Share of a strand's substance that its partner must fit: branches are put in order only where they are the same."""
+
+_LEFT_OVER = 0.1
+"""What each unit of substance counts against a pair of strands when the other strand has nothing for it."""
 
 _MOST_UNITS = 400
 _MOST_STRANDS = 10
@@ -37,23 +41,29 @@ class Fork:
         return self.strands[-1][1]
 
 
-def forks(tree: Tree, scope: int, units: list[Unit]) -> list[Fork]:
+@dataclass(frozen=True)
+class Branches:
+    """How branches correspond.
+
+    order: the student's units in an order that follows the teacher's branches.
+    allowed: [teacher units, student units], False between branches that do not correspond.
+    """
+
+    order: list[int]
+    allowed: Array
+
+
+def forks(flow: DataFlow, scope: int, units: list[Unit]) -> list[Fork]:
     """Places where consecutive strands of units start from one tensor, or from what comes from outside the scope."""
-    reads = [_reads(tree, unit.first) for unit in units]
-    made = [_returns(tree, unit.last) for unit in units]
-    outside = _inputs(tree, scope)
-    readers = Counter(reads)
-    starts = [0] if units else []
-    sources: dict[int, int] = {}
-    for k, source in enumerate(reads):
-        sources[k] = -2 if source in outside else source
-        if k and (source != made[k - 1] or readers[source] > 1):
-            starts.append(k)
+    tree = flow.tree
+    sources = _sources(tree, flow, scope, units)
+    readers = Counter(sources)
+    starts = [k for k, source in enumerate(sources) if k == 0 or source != frozenset((k - 1,)) or readers[source] > 1]
     found: list[Fork] = []
     run: list[tuple[int, int]] = []
     for place, begin in enumerate(starts):
         end = starts[place + 1] if place + 1 < len(starts) else len(units)
-        if run and sources[begin] >= -2 and sources[begin] != -1 and sources[begin] == sources[run[0][0]]:
+        if run and sources[begin] and sources[begin] == sources[run[0][0]]:
             run.append((begin, end))
             continue
         if len(run) > 1:
@@ -64,10 +74,21 @@ def forks(tree: Tree, scope: int, units: list[Unit]) -> list[Fork]:
     return found
 
 
-def reordered(
+def _sources(tree: Tree, flow: DataFlow, scope: int, units: list[Unit]) -> list[frozenset[int]]:
+    """For each unit the units (or the outside) that what it reads first comes from."""
+    ranges = [(unit.first, unit.last + tree.size[unit.last]) for unit in units]
+    made = {_returns(tree, unit.last): place for place, unit in enumerate(units)}
+    found = []
+    for unit in units:
+        tensor = _reads(tree, unit.first)
+        found.append(flow.sources(tensor, scope, ranges, made) if tensor >= 0 else frozenset())
+    return found
+
+
+def pair_branches(
     teacher_forks: list[Fork], student_forks: list[Fork], matrix: Array, substance_t: Array, substance_s: Array
-) -> list[int] | None:
-    """The student's units in an order that follows the teacher's branches; None when the order it ran in fits as well.
+) -> Branches | None:
+    """Which branches correspond, where another order fits better; None when the order they ran in fits as well.
 
     Args:
         teacher_forks: Of the teacher's units.
@@ -79,7 +100,7 @@ def reordered(
     if not teacher_forks or not student_forks or max(matrix.shape) > _MOST_UNITS:
         return None
     order = list(range(len(substance_s)))
-    changed = False
+    allowed = np.ones(matrix.shape, bool)
     fits = {
         (a, b): _assignment(other, fork, matrix, substance_t, substance_s)
         for a, other in enumerate(teacher_forks)
@@ -87,13 +108,18 @@ def reordered(
         if max(len(other.strands), len(fork.strands)) <= _MOST_STRANDS
         and abs(len(other.strands) - len(fork.strands)) <= 1
     }
+    found_some = False
     for (a, b), found in fits.items():
         rivals = [other.total for (c, d), other in fits.items() if (c == a) != (d == b)]
-        if found.gain >= _GAIN and all(found.total > total for total in rivals):
-            fork = student_forks[b]
-            order[fork.begin : fork.end] = found.units
-            changed = True
-    return order if changed else None
+        if found.gain < _GAIN or not found.complete or any(found.total <= total for total in rivals):
+            continue
+        found_some = True
+        other, fork = teacher_forks[a], student_forks[b]
+        order[fork.begin : fork.end] = found.units
+        allowed[other.begin : other.end, fork.begin : fork.end] = False
+        for strand_s, strand_t in found.partner.items():
+            allowed[slice(*other.strands[strand_t]), slice(*fork.strands[strand_s])] = True
+    return Branches(order, allowed) if found_some else None
 
 
 @dataclass(frozen=True)
@@ -103,25 +129,34 @@ class _Assignment:
     total: float
     gain: float
     units: list[int]
+    partner: dict[int, int]
+    """Strand of the student -> strand of the teacher."""
+    complete: bool
+    """Whether every strand of the side with fewer has a partner that fits it."""
 
 
 def _assignment(teacher: Fork, student: Fork, matrix: Array, substance_t: Array, substance_s: Array) -> _Assignment:
     """The best order of the student's strands against one fork of the teacher."""
     fit = np.array(
         [
-            [_total(matrix[begin_t:end_t, begin_s:end_s]) for begin_s, end_s in student.strands]
-            for begin_t, end_t in teacher.strands
+            [
+                _total(matrix[slice(*strand_t), slice(*strand_s)])
+                - _LEFT_OVER * abs(_mass(substance_t, strand_t) - _mass(substance_s, strand_s))
+                for strand_s in student.strands
+            ]
+            for strand_t in teacher.strands
         ]
     )
     straight = sum(float(fit[a, b]) for a, b in monotone_pairs(fit))
     free, partner = _best_assignment(fit)
-    ranks = sorted(range(len(student.strands)), key=lambda b: (partner.get(b, len(teacher.strands)), b))
+    gain = free - straight
     complete = len(partner) == min(len(teacher.strands), len(student.strands)) and all(
         fit[a, b] >= _LEAST_FIT * max(_mass(substance_t, teacher.strands[a]), _mass(substance_s, student.strands[b]))
         for b, a in partner.items()
     )
-    gain = free - straight if complete else 0.0
-    return _Assignment(free, gain, [unit for b in ranks for unit in range(*student.strands[b])])
+    ranks = sorted(range(len(student.strands)), key=lambda b: (partner.get(b, len(teacher.strands)), b))
+    units = [unit for b in ranks for unit in range(*student.strands[b])]
+    return _Assignment(free, gain, units, partner, complete)
 
 
 def _best_assignment(fit: Array) -> tuple[float, dict[int, int]]:
@@ -164,9 +199,3 @@ def _returns(tree: Tree, node: int) -> int:
         node = tree.children[node][-1]
     outputs = tree.output_tensors[tree.call[node]]
     return outputs[0] if outputs else -1
-
-
-def _inputs(tree: Tree, scope: int) -> set[int]:
-    while scope >= 0 and tree.call[scope] < 0:
-        scope = tree.parent[scope]
-    return set(tree.input_tensors[tree.call[scope]]) if scope >= 0 else set()

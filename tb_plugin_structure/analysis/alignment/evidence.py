@@ -14,6 +14,7 @@ from tb_plugin_structure.analysis.alignment.roles import (
     is_opaque,
     name_similarity,
     role_words,
+    says_little,
     word_weight,
     words_similarity,
 )
@@ -135,11 +136,21 @@ def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Uni
 
 
 def _telling_segment(tree: Tree, node: int, scope: int) -> str:
-    """The innermost path segment within the scope that says something: "downsample" for "downsample.0"."""
+    """The innermost path segment within the scope that says something: "downsample" for "downsample.0", "key" for the
+    "base_layer" inside an adapted layer that takes and returns what the base does."""
     inner = node
-    while is_opaque(tree.segment[node]) and tree.parent[node] > scope:
+    while tree.parent[node] > scope and (
+        is_opaque(tree.segment[node])
+        or (says_little(tree.segment[node]) and _is_around(tree, tree.parent[node], inner))
+    ):
         node = tree.parent[node]
     return tree.segment[inner] if is_opaque(tree.segment[node]) else tree.segment[node]
+
+
+def _is_around(tree: Tree, outer: int, leaf: int) -> bool:
+    """Whether a composite takes and returns what a leaf inside it does."""
+    same = tree.entry[outer] == tree.entry[leaf] and tree.extent[outer] == tree.extent[leaf]
+    return same and tree.call[outer] >= 0
 
 
 def scores(teacher: Side, student: Side, small_scope: bool) -> Array:

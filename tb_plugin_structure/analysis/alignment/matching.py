@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tb_plugin_structure.analysis.alignment.blocks import BlockPairing, Side
+from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.evidence import UNLIKE
 from tb_plugin_structure.analysis.alignment.holding import PinnedNodes
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome, StackMatch
@@ -193,7 +194,8 @@ class Matcher:
 
 def _side(tree: Tree, intern: Interner) -> Side:
     signatures = sign(tree, intern)
-    return Side(tree, signatures, Folding(tree, signatures), Sketches(tree))
+    flow = DataFlow(tree)
+    return Side(tree, signatures, Folding(flow, signatures), Sketches(tree), flow)
 
 
 def _holders(tree: Tree, unit: Unit, scope: int) -> list[int]:

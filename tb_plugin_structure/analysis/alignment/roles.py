@@ -43,7 +43,23 @@ _SYNONYMS: Final[dict[str, str]] = {
     for word in words.split()
 }
 
-_FILLER: Final = frozenset(["self", "module", "model", "net", "base", "default", "orig", "mod", "forward", "the"])
+_FILLER: Final = frozenset(
+    [
+        "self",
+        "module",
+        "model",
+        "net",
+        "base",
+        "default",
+        "orig",
+        "original",
+        "wrapped",
+        "inner",
+        "mod",
+        "forward",
+        "the",
+    ]
+)
 _GENERIC: Final = frozenset(("projection", "block"))
 
 
@@ -67,6 +83,12 @@ def role_words(segment: str) -> frozenset[str]:
         elif lower not in _FILLER:
             found.append(_SYNONYMS.get(lower, lower))
     return frozenset(found)
+
+
+@lru_cache(maxsize=65536)
+def says_little(segment: str) -> bool:
+    """Whether a segment names no role beyond being a layer: "base_layer", "linear", "module"."""
+    return role_words(segment) <= _GENERIC
 
 
 def word_weight(word: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment import blocks
-from tb_plugin_structure.analysis.alignment.branches import forks, reordered
+from tb_plugin_structure.analysis.alignment.branches import Branches, forks, pair_branches
 from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
@@ -110,12 +110,12 @@ def search(
             _pair_equal(found, plain)
             return found
     order = None
-    if pins is None:
-        order = _order_of_branches(teacher, student, node_t, node_s, side_t, side_s, top)
-    if order is not None:
+    branches = _branches(teacher, student, node_t, node_s, side_t, side_s, top) if pins is None else None
+    if branches is not None:
+        order = branches.order
         side_s = describe(student.tree, student.signatures, node_s, [units_s[k] for k in order], codes)
         found.side_s = side_s
-        plain = scores(side_t, side_s, small_scope=not top)
+        plain = np.where(branches.allowed[:, order], scores(side_t, side_s, small_scope=not top), 0.0)
     matrix = plain.copy()
     _add_weights(teacher, student, side_t, side_s, matrix)
     if pins is not None:
@@ -146,18 +146,18 @@ def _pair_equal(found: Search, plain: Array | None) -> None:
     found.total = float(sum(substance * fit for substance, (fit, _) in zip(found.side_t.substance, fits, strict=True)))
 
 
-def _order_of_branches(
+def _branches(
     teacher: blocks.Side, student: blocks.Side, node_t: int, node_s: int, side_t: Side, side_s: Side, top: bool
-) -> list[int] | None:
-    """The student's units in the teacher's order of parallel branches; None to leave them as they ran."""
-    forks_t, forks_s = forks(teacher.tree, node_t, side_t.units), forks(student.tree, node_s, side_s.units)
+) -> Branches | None:
+    """Which parallel branches correspond; None to leave them as they ran."""
+    forks_t, forks_s = forks(teacher.flow, node_t, side_t.units), forks(student.flow, node_s, side_s.units)
     if not forks_t or not forks_s:
         return None
     # Where a branch stands says nothing here.
     anywhere_t = replace(side_t, place=np.zeros(len(side_t.units)))
     anywhere_s = replace(side_s, place=np.zeros(len(side_s.units)))
     matrix = scores(anywhere_t, anywhere_s, small_scope=not top)
-    return reordered(forks_t, forks_s, matrix, side_t.substance, side_s.substance)
+    return pair_branches(forks_t, forks_s, matrix, side_t.substance, side_s.substance)
 
 
 def _in_pieces(teacher: blocks.Side, student: blocks.Side, found: Search, top: bool) -> None:

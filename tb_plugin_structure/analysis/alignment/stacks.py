@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, WEIGHTED
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, role_words, words_similarity
 from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, Signatures, cosine
@@ -70,8 +72,9 @@ def stem(segment: str) -> str:
 class Folding:
     """Finds the units of any scope of one tree; the other tree's stacks decide which single blocks count as stacks."""
 
-    def __init__(self, tree: Tree, signatures: Signatures) -> None:
-        self.tree = tree
+    def __init__(self, flow: DataFlow, signatures: Signatures) -> None:
+        tree = flow.tree
+        self.tree, self.flow = tree, flow
         self.signatures = signatures
         self._stacks: dict[int, list[tuple[int, ...]]] = {}
         self._light_blocks: set[int] = set()
@@ -268,8 +271,8 @@ class Folding:
         varied = {name for name, extents in _extents_by_stem(self.tree, children).items() if name and len(extents) > 1}
         merged: list[tuple[_Key, list[int]]] = []
         for key, places in groups.items():
-            if key.stem and _read_one_tensor(self.tree, [children[place] for place in places]):
-                continue  # branch1, branch2 and so on that run side by side
+            if self._called_side_by_side([children[place] for place in places]):
+                continue  # one module on several inputs: a shared tower, a head on several levels
             if key.stem in varied:
                 continue  # block1, block2 and so on that change the shape are stages of their author's, not one stack
             for other_key, other_places in merged:
@@ -279,7 +282,11 @@ class Folding:
             else:
                 merged.append((key, list(places)))
         spans: list[tuple[int, int]] = []
-        for _, places in merged:
+        for key, places in merged:
+            nodes = [children[place] for place in places]
+            alike = len({self.signatures.kinds[node] for node in nodes}) == 1
+            if (key.stem or not alike) and _read_one_tensor(self.tree, nodes):
+                continue  # branch1, branch2 and so on that run side by side; not so the equal experts of a list
             places.sort()
             start = previous = places[0]
             for place in [*places[1:], -1]:
@@ -303,6 +310,12 @@ class Folding:
             else:
                 joined.append((begin, end))
         return [tuple(children[begin : end + 1]) for begin, end in joined]
+
+    def _called_side_by_side(self, nodes: Sequence[int]) -> bool:
+        """Whether all nodes are calls of one module, of which none reads what the one before returned."""
+        if len(nodes) < 2 or len({self.tree.module[node] for node in nodes}) > 1:
+            return False
+        return not any(self.flow.follows(node, before) for before, node in pairwise(nodes))
 
     def _may_be_light(self, node: int) -> bool:
         """Whether a node is a numbered entry with a weighted leaf that returns the shape it takes."""
