@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { naturalKey, rankNumbers, rankTexts, sortRows } from "./index_sort";
+import { naturalKey, rankNumbers, rankTexts, rankTextsInSteps, sortRows } from "./index_sort";
 
 describe("natural order", () => {
   it("puts layer.10 after layer.9, ignoring case, and gives empty texts no rank", () => {
@@ -8,6 +8,30 @@ describe("natural order", () => {
   });
 
   it("ignores case", () => expect(naturalKey("FC")).toBe(naturalKey("fc")));
+});
+
+describe("many texts", () => {
+  const texts = Array.from(
+    { length: 9_000 },
+    (_, row) => `h.${(row * 7_919) % 3_000}.attn${row % 2 ? "" : "N"}`,
+  );
+
+  it("come in the order of their keys, equal ones sharing a rank", () => {
+    const { ranks, count } = rankTexts(texts);
+    expect(count).toBe(3_000);
+    const rows = sortRows(Uint32Array.from(texts.keys()), { ranks, count }, false);
+    const sorted = Array.from(rows, (row) => naturalKey(texts[row] ?? ""));
+    expect(sorted).toEqual([...sorted].sort());
+  });
+
+  it("are ranked in steps, each of which can be the last for now", () => {
+    const work = rankTextsInSteps(texts.length, (row) => texts[row] ?? "");
+    let steps = 0;
+    let result = work.next();
+    for (; !result.done; result = work.next()) steps++;
+    expect(steps).toBeGreaterThan(10);
+    expect(result.value).toEqual(rankTexts(texts));
+  });
 });
 
 describe("sorting rows", () => {

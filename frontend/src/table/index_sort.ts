@@ -5,10 +5,24 @@
  * "layer.9", and case is ignored.
  */
 export function naturalKey(text: string): string {
-  return text.toLowerCase().replace(/\d+/g, (digits) => ZEROS.slice(digits.length) + digits);
+  const lowered = text.toLowerCase();
+  let key = "";
+  let copied = 0;
+  for (let index = 0; index < lowered.length; index++) {
+    if (!isDigit(lowered.charCodeAt(index))) continue;
+    const begin = index;
+    while (index < lowered.length && isDigit(lowered.charCodeAt(index))) index++;
+    key += lowered.slice(copied, begin) + ZEROS.slice(index - begin);
+    copied = begin;
+  }
+  return key + lowered.slice(copied);
 }
 
 const ZEROS = "000000000000";
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
 
 /** An order of rows: the rank of each row, equal keys sharing one; rows without a key have rank `count`. */
 export interface Ranks {
@@ -17,21 +31,104 @@ export interface Ranks {
   readonly count: number;
 }
 
-/** Ranks texts in natural order. One sort over the distinct texts; an empty text has no key. */
+/** Ranks texts in natural order; an empty text has no key. */
 export function rankTexts(texts: readonly string[]): Ranks {
-  const keyOfText = new Map<string, string>();
-  for (const text of texts) {
-    if (text !== "" && !keyOfText.has(text)) keyOfText.set(text, naturalKey(text));
+  const work = rankTextsInSteps(texts.length, (row) => texts[row] ?? "");
+  for (;;) {
+    const step = work.next();
+    if (step.done) return step.value;
   }
-  // Sorting plain strings without a comparator stays inside the engine, several times faster than with one.
-  const keys = [...new Set(keyOfText.values())].sort();
-  const rankOfKey = new Map(keys.map((key, rank) => [key, rank]));
-  const rankOfText = new Map<string, number>();
-  for (const [text, key] of keyOfText) rankOfText.set(text, rankOfKey.get(key) ?? keys.length);
-  return {
-    ranks: Uint32Array.from(texts, (text) => rankOfText.get(text) ?? keys.length),
-    count: keys.length,
-  };
+}
+
+const ROWS_A_STEP = 1_000;
+const RUN = 2_048;
+const MARK = "\u0000";
+
+/**
+ * The same in steps of about a millisecond, so that a table of 100,000 rows can be put in order while nobody waits.
+ * Natural keys carry the number of their text behind them: sorting strings without a comparator stays inside the
+ * engine, and no table from key to rank is needed.
+ */
+export function* rankTextsInSteps(
+  rowCount: number,
+  textOf: (row: number) => string,
+): Generator<undefined, Ranks> {
+  const textOfRow = new Int32Array(rowCount).fill(-1);
+  const numbers = new Map<string, number>();
+  const entries: string[] = [];
+  for (let row = 0; row < rowCount; row++) {
+    if (row % ROWS_A_STEP === ROWS_A_STEP - 1) yield;
+    const text = textOf(row);
+    if (text === "") continue;
+    let number = numbers.get(text);
+    if (number === undefined) {
+      number = entries.length;
+      numbers.set(text, number);
+      entries.push(naturalKey(text) + MARK + number);
+    }
+    textOfRow[row] = number;
+  }
+  const sorted = yield* sortInSteps(entries);
+  const rankOfText = new Uint32Array(sorted.length);
+  let count = 0;
+  let previous = "";
+  for (let index = 0; index < sorted.length; index++) {
+    if (index % ROWS_A_STEP === ROWS_A_STEP - 1) yield;
+    const entry = sorted[index] ?? "";
+    const cut = entry.lastIndexOf(MARK);
+    const key = entry.slice(0, cut);
+    if (index === 0 || key !== previous) count++;
+    previous = key;
+    rankOfText[Number(entry.slice(cut + 1))] = count - 1;
+  }
+  const ranks = new Uint32Array(rowCount);
+  for (let row = 0; row < rowCount; row++) {
+    const text = textOfRow[row] ?? -1;
+    ranks[row] = text < 0 ? count : (rankOfText[text] ?? count);
+  }
+  return { ranks, count };
+}
+
+/** Merge sort of strings: runs that the engine sorts at once, then merges. */
+function* sortInSteps(entries: string[]): Generator<undefined, string[]> {
+  let runs: string[][] = [];
+  for (let begin = 0; begin < entries.length; begin += RUN) {
+    runs.push(entries.slice(begin, begin + RUN).sort());
+    yield;
+  }
+  while (runs.length > 1) {
+    const merged: string[][] = [];
+    for (let index = 0; index < runs.length; index += 2) {
+      const left = runs[index] ?? [];
+      const right = runs[index + 1];
+      merged.push(right === undefined ? left : yield* mergeInSteps(left, right));
+    }
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+function* mergeInSteps(left: string[], right: string[]): Generator<undefined, string[]> {
+  const [lastOfLeft, firstOfRight] = [left[left.length - 1], right[0]];
+  // Rows come in the order in which modules ran, so that neighbouring runs are often in order already.
+  if (lastOfLeft !== undefined && firstOfRight !== undefined && lastOfLeft <= firstOfRight)
+    return left.concat(right);
+  const merged: string[] = new Array(left.length + right.length);
+  let l = 0;
+  let r = 0;
+  for (let index = 0; index < merged.length; index++) {
+    if (index % RUN === RUN - 1) yield;
+    const a = left[l];
+    const b = right[r];
+    if (b === undefined || (a !== undefined && a <= b)) {
+      merged[index] = a ?? "";
+      l++;
+    } else {
+      merged[index] = b;
+      r++;
+    }
+  }
+  return merged;
 }
 
 /** Ranks numbers; NaN has no key. */

@@ -1,6 +1,6 @@
 import type { SortOrder, TableColumn } from "./columns";
 import { type CellTest, compileFilter } from "./filter_expression";
-import { type Ranks, rankNumbers, rankTexts, sortRows } from "./index_sort";
+import { type Ranks, rankNumbers, rankTexts, rankTextsInSteps, sortRows } from "./index_sort";
 
 /** Groups of consecutive meaning (stages); a row belongs to exactly one. */
 export interface Grouping {
@@ -278,6 +278,23 @@ export class TableModel {
     const texts = Array.from({ length: this.rowCount }, (_, row) => column.text(row).toLowerCase());
     this.textCache.set(column.id, texts);
     return texts;
+  }
+
+  /** Computes the order of a column in small steps, for when a person asks for it; a step is about a millisecond. */
+  *prepareOrder(column: TableColumn | undefined): Generator<undefined, void> {
+    if (column === undefined || this.rankCache.has(column.id)) return;
+    if (column.number !== undefined) {
+      this.ranks(column);
+      return;
+    }
+    const texts: string[] = [];
+    const ranks = yield* rankTextsInSteps(this.rowCount, (row) => {
+      const text = column.text(row).toLowerCase();
+      texts.push(text);
+      return text;
+    });
+    this.textCache.set(column.id, texts);
+    this.rankCache.set(column.id, ranks);
   }
 
   private ranks(column: TableColumn): Ranks {

@@ -1,5 +1,6 @@
 import type { TableColumn } from "./columns";
 import { HeaderRows } from "./header_rows";
+import { prepareOrders } from "./idle_orders";
 import { RowWindow } from "./row_window";
 import type { TableModel } from "./table_model";
 
@@ -37,6 +38,8 @@ export class VirtualTable {
   private activeColumn = 0;
   private selectedRow = -1;
   private drawing = "";
+  private stopPreparing: () => void = () => {};
+  private prepared = "";
 
   constructor(
     private readonly element: HTMLElement,
@@ -73,6 +76,7 @@ export class VirtualTable {
     if (this.visibleColumns.length === 0) this.visibleColumns = model.columns;
     this.activeItem = 0;
     this.drawing = "";
+    this.prepared = "";
     this.refresh();
   }
 
@@ -101,6 +105,16 @@ export class VirtualTable {
     this.recycleAll();
     this.window.setCount(items.length);
     this.draw();
+    this.prepareSorting();
+  }
+
+  /** The order of each column shown is computed while nobody waits for it. */
+  private prepareSorting(): void {
+    const columns = this.visibleColumns.map(({ id }) => id).join();
+    if (columns === this.prepared) return;
+    this.prepared = columns;
+    this.stopPreparing();
+    this.stopPreparing = prepareOrders(this.model, this.visibleColumns);
   }
 
   /** Marks a row and brings it into view; false when the filters hide it. */
@@ -122,6 +136,7 @@ export class VirtualTable {
   }
 
   destroy(): void {
+    this.stopPreparing();
     this.window.destroy();
     this.element.removeEventListener("keydown", this.onKeyDown);
     this.element.replaceChildren();

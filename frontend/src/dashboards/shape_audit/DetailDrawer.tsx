@@ -1,8 +1,9 @@
 import { Button, CopyButton } from "../../ui/Button";
-import { exactNumber, ratio, shapeText, shortBytes, shortNumber } from "../../ui/format";
+import { exactNumber, ratio, shapeText, shortNumber } from "../../ui/format";
 import { kindStyle } from "../../ui/kinds";
 import type { AuditRows, SideName } from "./audit_rows";
 import { DimensionBars } from "./DimensionBars";
+import { QUANTITIES } from "./quantities";
 import { severityStyle, verdictStyle } from "./verdicts";
 
 /** One pair in full: dimensions, adapter, cost, findings. */
@@ -147,18 +148,14 @@ function Adapter({ rows, row }: { rows: AuditRows; row: number }) {
   );
 }
 
-const QUANTITIES = [
-  { id: "parameters", label: "parameters", format: shortNumber },
-  { id: "macs", label: "MACs", format: shortNumber },
-  { id: "activation_bytes", label: "activations", format: shortBytes },
-] as const;
-
 function Costs({ rows, row }: { rows: AuditRows; row: number }) {
   const cell = (side: SideName, id: string, format: (value: number) => string) => {
     if (!rows.hasSide(side, row)) return <td>—</td>;
     const value = rows.number(`${side}_${id}`, row);
     return <td data-tip={exactNumber(value)}>{format(value)}</td>;
   };
+  const recorded = QUANTITIES.filter(({ id, optional }) => !optional || rows.isRecorded(id));
+  const missing = QUANTITIES.filter((quantity) => !recorded.includes(quantity));
   return (
     <section>
       <h3>Cost</h3>
@@ -172,7 +169,7 @@ function Costs({ rows, row }: { rows: AuditRows; row: number }) {
           </tr>
         </thead>
         <tbody>
-          {QUANTITIES.map(({ id, label, format }) => (
+          {recorded.map(({ id, label, format }) => (
             <tr key={id}>
               <th scope="row">{label}</th>
               {cell("teacher", id, format)}
@@ -182,6 +179,9 @@ function Costs({ rows, row }: { rows: AuditRows; row: number }) {
           ))}
         </tbody>
       </table>
+      {missing.length > 0 && (
+        <p class="soft">Not recorded: {missing.map(({ label }) => label).join(", ")}.</p>
+      )}
     </section>
   );
 }

@@ -1,24 +1,22 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { Totals } from "../../gen/tb_plugin_structure/v1/structure_pb";
-import { toCsv, toMarkdown, toTsv } from "../../table/table_text";
 import { announce } from "../../ui/announce";
 import { Button } from "../../ui/Button";
 import type { Chip } from "../../ui/Chips";
 import { copyText } from "../../ui/copy";
-import { download } from "../../ui/download";
 import { type ExportItem, Frame } from "../../ui/Frame";
-import { exactNumber, ratio, shortBytes, shortNumber } from "../../ui/format";
+import { exactNumber, ratio, shortBytes, shortDuration, shortNumber } from "../../ui/format";
 import { useKeys } from "../../ui/keys";
 import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
 import { comparisonParameters } from "../../wire/comparison";
 import { routeUrl } from "../../wire/request";
 import type { AuditState, AuditTable } from "./audit_state";
-import { ColumnChooser } from "./ColumnChooser";
 import { DataTable } from "./DataTable";
 import { DetailDrawer } from "./DetailDrawer";
 import { FindingsPanel } from "./FindingsPanel";
+import { rowExports, TableTools } from "./TableTools";
 import { VERDICTS, verdictStyle } from "./verdicts";
 
 const KEYS = [
@@ -109,39 +107,36 @@ export function PairAudit({ session, state, empty }: PairAuditProps) {
                 </section>
               )}
               <section class="table-panel" aria-label="Pairs">
-                <div class="table-bar">
-                  <input
-                    ref={search}
-                    type="search"
-                    placeholder="Search these columns  /"
-                    aria-label="Search the columns shown"
-                    value={state.find.value}
-                    onInput={(event) => {
-                      state.find.value = event.currentTarget.value;
-                    }}
-                  />
-                  <div class="segments" role="group" aria-label="Level of detail">
-                    {LEVEL_NAMES.map(([level, name]) => (
-                      <Button
-                        key={name}
-                        label={`Show ${name}`}
-                        pressed={state.level.value === level}
-                        onClick={() => state.setLevel(level)}
-                      >
-                        {name}
-                      </Button>
-                    ))}
-                  </div>
-                  <ColumnChooser
-                    columns={shown.model.columns}
-                    visible={state.columns.value}
-                    onToggle={(id) => state.toggleColumn(id)}
-                    onReset={() => state.resetColumns()}
-                  />
+                <TableTools
+                  searchRef={search}
+                  searched="these columns"
+                  find={state.find.value}
+                  onFind={(text) => {
+                    state.find.value = text;
+                  }}
+                  model={shown.model}
+                  visible={state.columns.value}
+                  onToggleColumn={(id) => state.toggleColumn(id)}
+                  onResetColumns={() => state.resetColumns()}
+                  choices={
+                    <div class="segments" role="group" aria-label="Level of detail">
+                      {LEVEL_NAMES.map(([level, name]) => (
+                        <Button
+                          key={name}
+                          label={`Show ${name}`}
+                          pressed={state.level.value === level}
+                          onClick={() => state.setLevel(level)}
+                        >
+                          {name}
+                        </Button>
+                      ))}
+                    </div>
+                  }
+                >
                   <RowCount state={state} table={shown} />
                   <span class="spring" />
                   <TotalsLine table={shown} />
-                </div>
+                </TableTools>
                 <div class="table-host">
                   <DataTable
                     label="Shape audit"
@@ -227,15 +222,38 @@ function TotalsLine({ table }: { table: AuditTable }) {
       {part("params", (totals) => Number(totals.parameters), shortNumber)}
       {part("MACs", (totals) => totals.macs, shortNumber)}
       {part("activations", (totals) => Number(totals.activationBytes), shortBytes)}
+      {t.durationNs > 0n &&
+        s.durationNs > 0n &&
+        part("time", (totals) => Number(totals.durationNs), shortDuration)}
+      <TrainingMemoryText table={table} />
     </p>
   );
 }
 
+/** What training the student beside the teacher takes. */
+function TrainingMemoryText({ table }: { table: AuditTable }) {
+  const memory = table.rows.message.trainingMemory;
+  if (memory === undefined) return null;
+  const parts: [string, bigint][] = [
+    ["teacher weights", memory.teacherWeights],
+    ["student weights", memory.studentWeights],
+    ["gradients", memory.studentGradients],
+    ["AdamW states", memory.optimizerStates],
+    [
+      memory.activationsMeasured ? "activations kept for backward" : "activations, at most",
+      memory.studentActivations,
+    ],
+  ];
+  if (memory.teacherPeak > 0n) parts.push(["teacher's pass", memory.teacherPeak]);
+  const lines = parts.map(([name, bytes]) => `${name} ${shortBytes(Number(bytes))}`);
+  return (
+    <span data-tip={["Training both, at the recorded batch", ...lines].join("\n")}>
+      <b>{shortBytes(Number(memory.total))}</b> to train both
+    </span>
+  );
+}
+
 function exportItems(session: Session, state: AuditState, table: AuditTable): ExportItem[] {
-  const { model } = table;
-  const columns = model.columns.filter((column) => state.columns.value.has(column.id));
-  const copy = (text: string) =>
-    void copyText(text).then((copied) => announce(copied ? "Copied" : "The browser did not allow copying"));
   const report = (format: string) => () => {
     const teacher = session.teacher.value;
     const student = session.student.value;
@@ -247,12 +265,7 @@ function exportItems(session: Session, state: AuditState, table: AuditTable): Ex
     link.click();
   };
   return [
-    { label: "Copy these rows as Markdown", run: () => copy(toMarkdown(columns, model.rows())) },
-    { label: "Copy these rows as TSV", run: () => copy(toTsv(columns, model.rows())) },
-    {
-      label: "Download these rows as CSV",
-      run: () => download("shape_audit.csv", toCsv(columns, model.rows()), "text/csv;charset=utf-8"),
-    },
+    ...rowExports(table.model, state.columns.value, "shape_audit"),
     { label: "Download the report as Markdown", run: report("markdown") },
     { label: "Download the report as CSV", run: report("csv") },
     { label: "Download the report as JSON", run: report("json") },

@@ -1,18 +1,14 @@
 import { useRef } from "preact/hooks";
-import { toCsv, toMarkdown, toTsv } from "../../table/table_text";
-import { announce } from "../../ui/announce";
 import { Button } from "../../ui/Button";
-import { copyText } from "../../ui/copy";
-import { download } from "../../ui/download";
 import { Frame } from "../../ui/Frame";
-import { exactNumber, shortBytes, shortNumber } from "../../ui/format";
+import { exactNumber, shortBytes, shortDuration, shortNumber } from "../../ui/format";
 import { useKeys } from "../../ui/keys";
 import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
-import { ColumnChooser } from "./ColumnChooser";
 import { DataTable } from "./DataTable";
 import type { OperatorRows } from "./operator_rows";
 import type { OperatorState, OperatorTable } from "./operator_state";
+import { rowExports, TableTools } from "./TableTools";
 
 const KEYS = [
   ["↑ ↓ ← →", "move in the table"],
@@ -42,26 +38,11 @@ export function SingleModel({ session, state, empty }: SingleModelProps) {
       else state.drawerOpen.value = "";
     },
   });
-  const columns = table?.model.columns.filter((column) => state.columns.value.has(column.id)) ?? [];
-  const shown = () => table?.model.rows() ?? [];
-  const copy = (text: string) =>
-    void copyText(text).then((copied) => announce(copied ? "Copied" : "The browser did not allow copying"));
   return (
     <Frame
       session={session}
       sentence={table === undefined ? null : sentence(table)}
-      exports={
-        table === undefined
-          ? []
-          : [
-              { label: "Copy these rows as Markdown", run: () => copy(toMarkdown(columns, shown())) },
-              { label: "Copy these rows as TSV", run: () => copy(toTsv(columns, shown())) },
-              {
-                label: "Download these rows as CSV",
-                run: () => download("operators.csv", toCsv(columns, shown()), "text/csv;charset=utf-8"),
-              },
-            ]
-      }
+      exports={table === undefined ? [] : rowExports(table.model, state.columns.value, "operators")}
       keys={KEYS}
       empty={empty}
     >
@@ -70,35 +51,32 @@ export function SingleModel({ session, state, empty }: SingleModelProps) {
           {({ rows, model }) => (
             <div class="audit">
               <section class="table-panel" aria-label="Operators">
-                <div class="table-bar">
-                  <input
-                    ref={search}
-                    type="search"
-                    placeholder="Search all columns  /"
-                    aria-label="Search all columns"
-                    value={state.find.value}
-                    onInput={(event) => {
-                      state.find.value = event.currentTarget.value;
-                    }}
-                  />
-                  <Button
-                    label="Only operators whose output has a shape that no input has (c)"
-                    pressed={state.changesOnly.value !== ""}
-                    onClick={toggleChanges}
-                  >
-                    where the shape changes
-                  </Button>
-                  <ColumnChooser
-                    columns={model.columns}
-                    visible={state.columns.value}
-                    onToggle={(id) => state.toggleColumn(id)}
-                    onReset={() => state.resetColumns()}
-                  />
+                <TableTools
+                  searchRef={search}
+                  searched="all columns"
+                  find={state.find.value}
+                  onFind={(text) => {
+                    state.find.value = text;
+                  }}
+                  model={model}
+                  visible={state.columns.value}
+                  onToggleColumn={(id) => state.toggleColumn(id)}
+                  onResetColumns={() => state.resetColumns()}
+                  choices={
+                    <Button
+                      label="Only operators whose output has a shape that no input has (c)"
+                      pressed={state.changesOnly.value !== ""}
+                      onClick={toggleChanges}
+                    >
+                      where the shape changes
+                    </Button>
+                  }
+                >
                   <span class="row-count soft" role="status">
                     {state.version.value >= 0 && exactNumber(model.rows().length)} of{" "}
                     {exactNumber(rows.count)} operators
                   </span>
-                </div>
+                </TableTools>
                 <div class="table-host">
                   <DataTable
                     label="Operators"
@@ -143,6 +121,9 @@ function sentence({ rows }: OperatorTable): string {
     `${shortNumber(totals?.macs ?? Number.NaN)} MACs`,
     `${shortBytes(Number(totals?.activationBytes ?? 0))} of activations`,
   ];
+  if (totals !== undefined && totals.durationNs > 0n) parts.push(shortDuration(Number(totals.durationNs)));
+  if (totals !== undefined && totals.peakBytes > 0n)
+    parts.push(`at most ${shortBytes(Number(totals.peakBytes))} at once`);
   return `${parts.join(", ")}. Pick a student to compare it.`;
 }
 
@@ -202,7 +183,8 @@ function OperatorDrawer(props: {
         </section>
       )}
       <p class="soft">
-        {exactNumber(rows.macs(row))} MACs, {exactNumber(rows.bytes(row))} bytes of new storage
+        {exactNumber(rows.macs(row))} MACs, {exactNumber(rows.bytes(row))} bytes of new storage,{" "}
+        {rows.hasTimes ? shortDuration(rows.duration(row)) : "time not recorded"}
       </p>
     </aside>
   );

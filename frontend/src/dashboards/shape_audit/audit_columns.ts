@@ -2,10 +2,11 @@ import type { TableColumn } from "../../table/columns";
 import type { TableModel } from "../../table/table_model";
 import { announce } from "../../ui/announce";
 import { copyText } from "../../ui/copy";
-import { exactNumber, ratio, shapeText, shortBytes, shortNumber } from "../../ui/format";
+import { exactNumber, ratio, shapeText, shortNumber } from "../../ui/format";
 import { kindStyle } from "../../ui/kinds";
 import type { AuditRows, SideName } from "./audit_rows";
 import { LEVELS } from "./audit_rows";
+import { QUANTITIES } from "./quantities";
 import { severityStyle, verdictStyle } from "./verdicts";
 
 /** Columns that are shown until someone chooses others. */
@@ -23,13 +24,12 @@ export const DEFAULT_COLUMNS: ReadonlySet<string> = new Set([
   "activation_bytes",
 ]);
 
-const SIDES: Readonly<Record<SideName, string>> = { teacher: "T", student: "S" };
+/** Of those, the ones whose records hold what they show. */
+export function usualColumns(rows: AuditRows | undefined): ReadonlySet<string> {
+  return rows?.isRecorded("duration_ns") ? new Set([...DEFAULT_COLUMNS, "duration_ns"]) : DEFAULT_COLUMNS;
+}
 
-const QUANTITIES = [
-  { id: "parameters", label: "parameters", short: "params", format: shortNumber },
-  { id: "macs", label: "MACs", short: "MACs", format: shortNumber },
-  { id: "activation_bytes", label: "activation memory", short: "activ.", format: shortBytes },
-] as const;
+const SIDES: Readonly<Record<SideName, string>> = { teacher: "T", student: "S" };
 
 /** The columns of the audit table. `model` gives the state of a row's fold; it is set after the table exists. */
 export function auditColumns(rows: AuditRows, model: () => TableModel | null): TableColumn[] {
@@ -72,6 +72,15 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
     width,
     text: (row) => rows.texts(id, row).join(", "),
   });
+  const symbols = (name: SideName): TableColumn => ({
+    id: `${name}_symbols`,
+    label: `${SIDES[name]} symbolic`,
+    title: `Each dimension of the ${name}'s output as an expression of the input's, where the record has them`,
+    width: 170,
+    monospace: true,
+    text: (row) => rows.symbols(name, row).join("×"),
+  });
+  const quantities = QUANTITIES.filter(({ id, optional }) => !optional || rows.isRecorded(id));
   return [
     text("stage", "stage", 100),
     { id: "level", label: "level", width: 64, text: (row) => LEVELS[rows.level(row)] ?? "" },
@@ -103,7 +112,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
         if (cell.textContent !== "") cell.dataset.tip = `${exactNumber(count)} parameters in the adapter`;
       },
     },
-    ...QUANTITIES.map(
+    ...quantities.map(
       (quantity): TableColumn => ({
         id: quantity.id,
         label: `${quantity.short} S÷T`,
@@ -126,7 +135,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
         },
       }),
     ),
-    ...QUANTITIES.flatMap((quantity) =>
+    ...quantities.flatMap((quantity) =>
       (["teacher", "student"] as const).map(
         (name): TableColumn => ({
           id: `${name}_${quantity.id}`,
@@ -164,6 +173,8 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
     text("matched", "matched by", 200, "Why the two were paired"),
     text("teacher_layout", "T layout", 76),
     text("student_layout", "S layout", 76),
+    symbols("teacher"),
+    symbols("student"),
     list("teacher_flags", "T flags", 150),
     list("student_flags", "S flags", 150),
     text("teacher_dtype", "T dtype", 84),

@@ -7,7 +7,7 @@ export type SideName = "teacher" | "student";
 export interface Dimension {
   readonly name: string;
   readonly size: number;
-  /** For people, e.g. "tokens 197 = 1 + 14x14". */
+  /** For people: "tokens 197 = 1 + 14x14", "height 56 = (H + 3)//4" where the record knows it. */
   readonly text: string;
 }
 
@@ -28,6 +28,7 @@ export class AuditRows {
   private readonly rowOfTeacher = new Map<string, number>();
   private readonly rowOfStudent = new Map<string, number>();
   private readonly findingsOfRow = new Map<number, Finding[]>();
+  private readonly recorded = new Map<string, boolean>();
 
   constructor(private readonly audit: DecodedAudit) {
     this.message = audit.message;
@@ -68,6 +69,25 @@ export class AuditRows {
     return this.audit.rows.number(column)[row] ?? Number.NaN;
   }
 
+  /** Whether either record holds a quantity; an answer of an older server has no column for the newer ones. */
+  isRecorded(quantity: string): boolean {
+    const known = this.recorded.get(quantity);
+    if (known !== undefined) return known;
+    const isKnown = (["teacher", "student"] as const).some((side) => {
+      const column = `${side}_${quantity}`;
+      return (
+        this.audit.rows.has(column) && this.audit.rows.number(column).some((value) => !Number.isNaN(value))
+      );
+    });
+    this.recorded.set(quantity, isKnown);
+    return isKnown;
+  }
+
+  /** Each dimension as an expression of the input's; empty when the record has none. */
+  symbols(side: SideName, row: number): string[] {
+    return this.audit.rows.has(`${side}_symbols`) ? this.texts(`${side}_symbols`, row) : [];
+  }
+
   hasSide(side: SideName, row: number): boolean {
     return this.number(side, row) >= 0;
   }
@@ -96,10 +116,11 @@ export class AuditRows {
   dimensions(side: SideName, row: number): Dimension[] {
     const names = this.texts(`${side}_dimensions`, row);
     const texts = this.texts(`${side}_sizes`, row);
+    const symbols = this.symbols(side, row);
     return this.shape(side, row).map((size, position) => ({
       size,
       name: names[position] || "?",
-      text: texts[position] ?? "",
+      text: withSymbol(texts[position] ?? "", size, symbols[position] ?? ""),
     }));
   }
 
@@ -123,9 +144,10 @@ export class AuditRows {
   /** A total of a stage, NaN when unknown. */
   stageTotal(side: SideName, quantity: string, stage: number): number {
     const row = this.stageTotals.get(this.stages[stage] ?? "");
-    return row === undefined
+    const column = `${side}_${quantity}`;
+    return row === undefined || !this.audit.stages.has(column)
       ? Number.NaN
-      : (this.audit.stages.number(`${side}_${quantity}`)[row] ?? Number.NaN);
+      : (this.audit.stages.number(column)[row] ?? Number.NaN);
   }
 
   /** The row of a place such as "S:layer1.0"; −1 when there is none. */
@@ -162,6 +184,11 @@ export class AuditRows {
     }
     return -1;
   }
+}
+
+/** A dimension's text with its expression of the input's dimensions, where that says more than the size. */
+function withSymbol(text: string, size: number, symbol: string): string {
+  return symbol === "" || symbol === String(size) || text.includes("=") ? text : `${text} = ${symbol}`;
 }
 
 export function divide(student: number, teacher: number): number {

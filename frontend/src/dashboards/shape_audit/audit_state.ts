@@ -4,7 +4,7 @@ import { TableModel } from "../../table/table_model";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { fetchAudit } from "../../wire/comparison";
-import { auditColumns, DEFAULT_COLUMNS } from "./audit_columns";
+import { auditColumns, usualColumns } from "./audit_columns";
 import { AuditRows, LEVELS } from "./audit_rows";
 import { VERDICTS } from "./verdicts";
 
@@ -57,7 +57,9 @@ export class AuditState {
       return rows === undefined || wanted.size === 0 ? null : (row) => wanted.has(rows.verdict(row));
     });
     this.columns = computed(() =>
-      this.columnText.value === "" ? DEFAULT_COLUMNS : new Set(this.columnText.value.split(",")),
+      this.columnText.value === ""
+        ? usualColumns(this.audit.value?.rows)
+        : new Set(this.columnText.value.split(",")),
     );
     this.level = computed(() => {
       const level = LEVELS.indexOf(this.levelText.value as (typeof LEVELS)[number]);

@@ -1,5 +1,5 @@
 import type { TableColumn } from "../../table/columns";
-import { exactNumber, shapeText, shortBytes, shortNumber } from "../../ui/format";
+import { exactNumber, shapeText, shortBytes, shortDuration, shortNumber } from "../../ui/format";
 import type { StructureTables } from "../../wire/structure";
 
 /** The operators of one model, in execution order. */
@@ -8,12 +8,17 @@ export class OperatorRows {
   /** Names of the top-level modules, in order of first use. */
   readonly stages: readonly string[];
   readonly stageOf: Int32Array;
-  private readonly stageTotals: { macs: number; bytes: number }[];
+  /** Whether the record holds the time of each operator. */
+  readonly hasTimes: boolean;
+  private readonly durations: ArrayLike<number>;
+  private readonly stageTotals: { macs: number; bytes: number; duration: number }[];
 
   constructor(readonly structure: StructureTables) {
     const { operators } = structure;
     this.count = operators.rows;
     this.stageOf = new Int32Array(this.count);
+    this.durations = operators.has("duration_ns") ? operators.number("duration_ns") : [];
+    this.hasTimes = Array.prototype.some.call(this.durations, (value: number) => !Number.isNaN(value));
     this.stageTotals = [];
     const numbers = new Map<string, number>();
     const macs = operators.number("macs");
@@ -24,10 +29,11 @@ export class OperatorRows {
       const number = numbers.get(stage) ?? numbers.size;
       numbers.set(stage, number);
       this.stageOf[row] = number;
-      const totals = this.stageTotals[number] ?? { macs: 0, bytes: 0 };
+      const totals = this.stageTotals[number] ?? { macs: 0, bytes: 0, duration: 0 };
       // An unknown part leaves the sum of the known ones, as the model's total does.
       totals.macs += Number.isNaN(macs[row]) ? 0 : (macs[row] ?? 0);
       totals.bytes += bytes[row] ?? 0;
+      totals.duration += Number.isNaN(this.duration(row)) ? 0 : this.duration(row);
       this.stageTotals[number] = totals;
     }
     this.stages = [...numbers.keys()].map((stage) => stage || "(model)");
@@ -78,6 +84,15 @@ export class OperatorRows {
     return this.structure.operators.number("activation_bytes")[row] ?? Number.NaN;
   }
 
+  /** Nanoseconds, the median of warm passes; NaN when not recorded. */
+  duration(row: number): number {
+    return this.durations[row] ?? Number.NaN;
+  }
+
+  stageDuration(stage: number): number {
+    return this.stageTotals[stage]?.duration ?? 0;
+  }
+
   source(row: number): string {
     return this.structure.operators.text("source", row);
   }
@@ -116,10 +131,16 @@ export const OPERATOR_COLUMNS: ReadonlySet<string> = new Set([
   "inputs",
   "outputs",
   "dtype",
+  "device",
   "macs",
   "bytes",
   "source",
 ]);
+
+/** Of the columns, those shown until someone chooses others. */
+export function usualOperatorColumns(rows: OperatorRows | undefined): ReadonlySet<string> {
+  return rows?.hasTimes ? new Set([...OPERATOR_COLUMNS, "duration_ns"]) : OPERATOR_COLUMNS;
+}
 
 export function operatorColumns(rows: OperatorRows): TableColumn[] {
   return [
@@ -175,6 +196,16 @@ export function operatorColumns(rows: OperatorRows): TableColumn[] {
       text: (row) => shortBytes(rows.bytes(row)),
       number: (row) => rows.bytes(row),
       groupText: (stage) => shortBytes(rows.stageBytes(stage)),
+    },
+    {
+      id: "duration_ns",
+      label: "time",
+      title: "Median of warm passes; empty where the record holds no times",
+      width: 76,
+      align: "end",
+      text: (row) => (rows.hasTimes ? shortDuration(rows.duration(row)) : ""),
+      number: (row) => rows.duration(row),
+      groupText: (stage) => (rows.hasTimes ? shortDuration(rows.stageDuration(stage)) : ""),
     },
     { id: "source", label: "source", width: 150, grow: 1, monospace: true, text: (row) => rows.source(row) },
     {

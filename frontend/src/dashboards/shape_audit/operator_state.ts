@@ -3,7 +3,7 @@ import { TableModel } from "../../table/table_model";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { fetchStructure } from "../../wire/structure";
-import { OPERATOR_COLUMNS, OperatorRows, operatorColumns } from "./operator_rows";
+import { OperatorRows, operatorColumns, usualOperatorColumns } from "./operator_rows";
 
 export interface OperatorTable {
   readonly rows: OperatorRows;
@@ -30,7 +30,9 @@ export class OperatorState {
     this.columnText = session.url.text("operator_columns");
     this.drawerOpen = session.url.text("operator_drawer");
     this.columns = computed(() =>
-      this.columnText.value === "" ? OPERATOR_COLUMNS : new Set(this.columnText.value.split(",")),
+      this.columnText.value === ""
+        ? usualOperatorColumns(this.operators.value?.rows)
+        : new Set(this.columnText.value.split(",")),
     );
     const wanted = computed(() => {
       const teacher = session.teacher.value;
