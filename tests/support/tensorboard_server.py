@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ class TensorBoardServer:
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
         )
+        self.ssl_context: ssl.SSLContext | None = None  # for a proxy that speaks TLS
         self.log: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -76,7 +78,7 @@ class TensorBoardServer:
         url = f"{self.url}{path}" if path.startswith("/") else f"{self.url}/data/plugin/{path}"
         request = urllib.request.Request(url, data=body, method=method, headers=headers or {})
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=60, context=self.ssl_context) as response:
                 return response.status, dict(response.headers), response.read()
         except urllib.error.HTTPError as error:
             return error.code, dict(error.headers), error.read()

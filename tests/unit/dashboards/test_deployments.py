@@ -1,11 +1,17 @@
-"""The ways in which people serve TensorBoard: prefixes, several log directories, read-only ones, behind nginx."""
+"""The ways in which people serve TensorBoard: prefixes, several log directories, read-only ones, behind nginx.
+
+Those that need servers of others are in tests/deployments."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import socket
+import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,29 +107,48 @@ http {{
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
   uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   server {{
-    listen 127.0.0.1:{port};
-    location /team/board/ {{ proxy_pass {target}/; }}
+    listen 127.0.0.1:{port} ssl;
+    ssl_certificate {folder}/certificate.pem; ssl_certificate_key {folder}/key.pem;
+    {location}
   }}
 }}
 """
+SERVING = Path(__file__).resolve().parents[3] / "docs" / "serving.md"
+
+
+def documented_location(target: str) -> str:
+    """The block that the documentation gives, with this test's TensorBoard in it."""
+    (block,) = re.findall(r"^```nginx\n(.*?)^```$", SERVING.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert "http://127.0.0.1:6006/;" in block
+    return block.replace("http://127.0.0.1:6006/", f"{target}/")
+
+
+def make_certificate(folder: Path) -> ssl.SSLContext:
+    """A certificate for 127.0.0.1 in `folder`, and what trusts it alone."""
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return ssl.create_default_context(cafile=str(folder / "certificate.pem"))
 
 
 @pytest.fixture
 def behind_nginx(tmp_path: Path, logdir: Path) -> Iterator[TensorBoardServer]:
-    """TensorBoard, which knows nothing of it, behind nginx below a path."""
+    """TensorBoard, which knows nothing of it, behind nginx with TLS and below a path."""
     nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if nginx is None:
-        pytest.skip("no nginx on this machine")
+    if nginx is None or shutil.which("openssl") is None:
+        pytest.skip("no nginx or no openssl on this machine")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with TensorBoardServer(logdir, fast=False) as server:
         server.records()
+        server.ssl_context = make_certificate(tmp_path)
         configuration = tmp_path / "nginx.conf"
-        configuration.write_text(NGINX.format(folder=tmp_path, port=port, target=server.url))
+        location = documented_location(server.url)
+        configuration.write_text(NGINX.format(folder=tmp_path, port=port, location=location))
         process = subprocess.Popen([nginx, "-p", str(tmp_path), "-c", str(configuration)], env={**os.environ})
         try:
-            server.url = f"http://127.0.0.1:{port}/team/board"
+            server.url = f"https://127.0.0.1:{port}/team/board"
             deadline = time.monotonic() + 20
             while time.monotonic() < deadline:
                 try:
@@ -137,7 +162,7 @@ def behind_nginx(tmp_path: Path, logdir: Path) -> Iterator[TensorBoardServer]:
             process.wait(10)
 
 
-def test_behind_nginx_below_a_path(behind_nginx: TensorBoardServer) -> None:
+def test_behind_nginx_with_tls_and_below_a_path(behind_nginx: TensorBoardServer) -> None:
     server = behind_nginx
     entry = server.get("/data/plugin_entry.html?name=structure_graph_diff")
     assert b'<base href="plugin/structure_graph_diff/"' in entry
@@ -161,3 +186,18 @@ def test_the_fast_checksum_reads_the_same_and_still_notices_damage(tmp_path: Pat
         entries = {entry["run"]: entry for entry in server.records(at_least=2)["structures"]}
         assert [step["step"] for step in entries["good"]["steps"]] == [0, 1, 2]
         assert [step["step"] for step in entries["damaged"]["steps"]] == [0, 1, 2]
+
+
+def test_a_remote_file_system_that_fsspec_knows_is_written_and_served() -> None:
+    pytest.importorskip("fsspec")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.memory_logdir"],
+        cwd=Path(__file__).resolve().parents[3],
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    (entry,) = json.loads(done.stdout.splitlines()[-1])["structures"]
+    assert (entry["run"], entry["tag"]) == ("kd", "structure/teacher")
+    assert [step["step"] for step in entry["steps"]] == [0, 1, 2]
