@@ -15,6 +15,7 @@ from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
 from tb_plugin_structure.analysis.alignment.matching import Matcher
 from tb_plugin_structure.analysis.alignment.merged import Row, merge
 from tb_plugin_structure.analysis.alignment.nesting import pair_composites
+from tb_plugin_structure.analysis.alignment.opaque_layers import pair_opaque_layers
 from tb_plugin_structure.analysis.alignment.operators import OperatorPairs, align_operators
 from tb_plugin_structure.analysis.alignment.pair_kinds import (
     DELETED,
@@ -87,6 +88,7 @@ class Alignment:
         matcher = Matcher(self._tree_t, self._tree_s, policy, self._pairs_pinned, self._alone)
         outcome = matcher.run()
         outcome.links += pair_composites(self._tree_t, self._tree_s, outcome)
+        outcome.links += pair_opaque_layers(self._tree_t, self._tree_s, outcome.links)
         outcome.links += pair_by_flow(self._tree_t, self._tree_s, outcome.links)
         outcome.links = respect_pins(outcome.links, self._pairs_pinned, self._alone, self._tree_t, self._tree_s)
         self._matches = outcome.stacks

@@ -82,7 +82,7 @@ class DataFlow:
 
     def follows(self, node: int, other: int) -> bool:
         """Whether what a node reads comes from what `other` made; True where the record does not tell."""
-        if not self.tree.structure.kernels.rows:
+        if not self.tree.structure.kernels.rows or self.tree.call[other] < 0:
             return True
         read = [tensor for call in (self.tree.call[node],) if call >= 0 for tensor in self.tree.input_tensors[call]]
         range_of_other = [(other, other + self.tree.size[other])]

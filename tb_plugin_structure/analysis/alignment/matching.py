@@ -10,11 +10,15 @@ from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.evidence import UNLIKE
 from tb_plugin_structure.analysis.alignment.holding import PinnedNodes
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome, StackMatch
+from tb_plugin_structure.analysis.alignment.named_parts import named_parts
 from tb_plugin_structure.analysis.alignment.search import Search, search
 from tb_plugin_structure.analysis.alignment.signatures import Interner, cosine, sign
 from tb_plugin_structure.analysis.alignment.stacks import Folding, Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.analysis.alignment.weights import Sketches
+
+_FEW = 4
+"""Parts of a list inside a block up to which it may be no stack."""
 
 
 class Matcher:
@@ -35,7 +39,7 @@ class Matcher:
         self.policy = policy
         self.pins = PinnedNodes(teacher, student, pins, alone)
         self.blocks = BlockPairing(self.teacher, self.student, self.scope)
-        self._memo: dict[tuple[int, int], Outcome] = {}
+        self._memo: dict[tuple[int, int, bool], Outcome] = {}
 
     def run(self) -> Outcome:
         """Match the two models from their cores (wrappers stripped) down."""
@@ -66,17 +70,23 @@ class Matcher:
     def scope(self, node_t: int, node_s: int, top: bool = False) -> Outcome:
         """Match what lies below two nodes; the result holds offsets and is reused for equal pairs of subtrees."""
         pinned = self.pins.touch(node_t, node_s)
-        key = (self.teacher.signatures.named[node_t], self.student.signatures.named[node_s])
+        key = (self.teacher.signatures.named[node_t], self.student.signatures.named[node_s], top)
         known = None if pinned else self._memo.get(key)
         if known is not None:
             return known
         pins = self.pins if pinned else None
-        found = search(self.teacher, self.student, node_t, node_s, top, pins)
-        lone_t, lone_s = found.lone()
-        if top and not pinned and (lone_t or lone_s):
-            again = search(self.teacher, self.student, node_t, node_s, top, pins, lone_t, lone_s)
+        equal = self.teacher.signatures.named[node_t] == self.student.signatures.named[node_s]
+        parts = named_parts(self.teacher, self.student, node_t, node_s) if top and not pinned and not equal else []
+        found = search(self.teacher, self.student, node_t, node_s, top, pins, parts=parts)
+        # Inside a block the other model may have, side by side and with names, what one has as a list of alike parts.
+        lone_t, lone_s = found.lone() if top else found.lone(_FEW)
+        if not pinned and (lone_t or lone_s):
+            again = search(self.teacher, self.student, node_t, node_s, top, pins, lone_t, lone_s, parts)
             found = again if again.total > found.total else found
         outcome = self._outcome(node_t, node_s, found)
+        for part_t, part_s in parts:
+            outcome.links.append(Link(part_t - node_t, part_s - node_s, 1.0, "sequence"))
+            outcome.add(self.scope(part_t, part_s, top=True), part_t - node_t, part_s - node_s)
         if found.equal:
             self._pair_all(outcome, node_t, node_s)
         if not pinned:

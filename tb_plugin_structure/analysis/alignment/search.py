@@ -52,13 +52,14 @@ class Search:
     equal: bool = False
     """Whether the scopes are the same subtree, so that everything in them is paired with itself."""
 
-    def lone(self) -> tuple[set[int], set[int]]:
-        """Blocks that were kept whole though nothing on the other side is like them."""
+    def lone(self, most: int = 1) -> tuple[set[int], set[int]]:
+        """First blocks of stacks of at most `most` blocks that were kept together though nothing on the other side is
+        like them."""
         used_t = {i for i, _ in self.pairs} | {i for i, _, _ in self.stage_only}
         used_s = {j for _, j in self.pairs} | {j for _, j, _ in self.stage_only}
         return (
-            {unit.first for i, unit in enumerate(self.side_t.units) if len(unit.elements) == 1 and i not in used_t},
-            {unit.first for j, unit in enumerate(self.side_s.units) if len(unit.elements) == 1 and j not in used_s},
+            {u.first for i, u in enumerate(self.side_t.units) if 1 <= len(u.elements) <= most and i not in used_t},
+            {u.first for j, u in enumerate(self.side_s.units) if 1 <= len(u.elements) <= most and j not in used_s},
         )
 
 
@@ -71,6 +72,7 @@ def search(
     pins: PinnedNodes | None = None,
     opened_t: Collection[int] = (),
     opened_s: Collection[int] = (),
+    parts: Collection[tuple[int, int]] = (),
 ) -> Search:
     """Pair the units below two nodes.
 
@@ -83,8 +85,9 @@ def search(
         pins: Pins, when some lie inside.
         opened_t: Single blocks that are not kept whole.
         opened_s: The same of the student.
+        parts: Composites that are paired already, with all that is in them.
     """
-    units_t, units_s = _units(teacher, student, node_t, node_s, top, pins, opened_t, opened_s)
+    units_t, units_s = _units(teacher, student, node_t, node_s, top, pins, opened_t, opened_s, parts)
     members_t: dict[int, list[int]] = {}
     members_s: dict[int, list[int]] = {}
     named_alike = teacher.signatures.named[node_t] == student.signatures.named[node_s] and len(units_t) == len(units_s)
@@ -259,19 +262,24 @@ def _moved(found: Search, matrix: Array) -> list[tuple[int, int]]:
 
 def _units(
     teacher: blocks.Side, student: blocks.Side, node_t: int, node_s: int, top: bool, pins: PinnedNodes | None,
-    opened_t: Collection[int], opened_s: Collection[int],
+    opened_t: Collection[int], opened_s: Collection[int], parts: Collection[tuple[int, int]],
 ) -> tuple[list[Unit], list[Unit]]:  # fmt: skip
-    closed_t = set(pins.named_t) if pins is not None else set()
-    closed_s = set(pins.named_s) if pins is not None else set()
-    units_t = teacher.folding.units(node_t, None, closed_t)
-    units_s = student.folding.units(node_s, None, closed_s)
+    parts_t, parts_s = {part for part, _ in parts}, {part for _, part in parts}
+    closed_t = parts_t | set(pins.named_t if pins is not None else ())
+    closed_s = parts_s | set(pins.named_s if pins is not None else ())
+    units_t = _without(parts_t, teacher.folding.units(node_t, None, closed_t, () if top else opened_t))
+    units_s = _without(parts_s, student.folding.units(node_s, None, closed_s, () if top else opened_s))
     if not top or len(units_t) * len(units_s) > _MOST_CELLS:
         return units_t, units_s
     bags_t, bags_s = teacher.folding.bags(units_t), student.folding.bags(units_s)
     return (
-        teacher.folding.units(node_t, bags_s, closed_t, opened_t),
-        student.folding.units(node_s, bags_t, closed_s, opened_s),
+        _without(parts_t, teacher.folding.units(node_t, bags_s, closed_t, opened_t)),
+        _without(parts_s, student.folding.units(node_s, bags_t, closed_s, opened_s)),
     )
+
+
+def _without(parts: Collection[int], units: list[Unit]) -> list[Unit]:
+    return [unit for unit in units if unit.is_stack or unit.node not in parts] if parts else units
 
 
 def _between(matrix: Array, fixed: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -139,7 +139,7 @@ class Folding:
             blocks: Bags of the other model's blocks: a single block like one of them is kept as a stack of one, and so
                 are numbered stages. None inside blocks, where there are no stages.
             closed: Composites that are kept as one unit (what a pin names).
-            opened: Composites that are never kept as a stack of one.
+            opened: Composites that are never kept as a stack of one, and first blocks of stacks that are taken apart.
         """
         units: list[Unit] = []
         work: list[int | Unit] = [scope]
@@ -158,7 +158,12 @@ class Folding:
                 continue
             if node != scope and self.tree.kind[node] != "block":
                 units.append(Unit(node))  # a layer with weights of its own that also calls others
-            stack_of = {element: elements for elements in self.stacks_in(node) for element in elements}
+            stack_of = {
+                element: elements
+                for elements in self.stacks_in(node)
+                if elements[0] not in opened
+                for element in elements
+            }
             below: list[int | Unit] = []
             for child in children:
                 elements = stack_of.get(child)
