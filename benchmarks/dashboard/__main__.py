@@ -18,11 +18,11 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.dashboard import graph
+from benchmarks.dashboard import graph, table
 from benchmarks.dashboard.browser import launch
 from benchmarks.dashboard.section import ROOT, Lab, Section
 
-SECTIONS: dict[str, Section] = {"graph": graph.measure}
+SECTIONS: dict[str, Section] = {"graph": graph.measure, "table": table.measure}
 
 
 def main() -> None:

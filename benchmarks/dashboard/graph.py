@@ -49,11 +49,60 @@ async (canvas, count) => {
 }
 """
 
+# Chooses policies one after the other; the time runs until the picture of the new comparison is complete.
+_COMPARE = """
+async (canvas, policies) => {
+  const select = [...document.querySelectorAll(".toolbar .policy select")].at(-1);
+  const times = [];
+  for (const policy of policies) {
+    const begin = performance.now();
+    await new Promise((resolve) => {
+      const observer = new MutationObserver(() => {
+        if (canvas.ariaBusy !== "false") return;
+        observer.disconnect();
+        resolve();
+      });
+      observer.observe(canvas, { attributeFilter: ["aria-busy"] });
+      select.value = policy;
+      select.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+    times.push(performance.now() - begin);
+  }
+  return times;
+}
+"""
+
 
 def measure(lab: Lab) -> Iterator[Report]:
-    """First picture, opening, moving, memory and size of the first load; one table a model."""
+    """First picture, opening, moving, memory and size of the first load; one table a model. Then new comparisons."""
+    if not lab.models:
+        yield _comparing(lab)
     for name in lab.models or (SMALL if lab.quick else (*SMALL, *LARGE)):
         yield _one_model(lab, name)
+
+
+def _comparing(lab: Lab) -> Report:
+    """How long a pair of models is compared anew after a decision of the user."""
+    import log_pairs
+
+    folder = lab.folder / "berts"
+    if not folder.is_dir():
+        log_pairs.log_berts(folder / "bert")
+    with tensorboard(folder) as address:
+        sides = {"t": "bert:structure/BERT-base", "s": "bert:structure/DistilBERT"}
+        keys = "".join(f"&p.structure_graph_diff.{key}={value}" for key, value in sides.items())
+        watch = {"host": "iframe[src*=structure_graph_diff]", "picture": _PICTURE}
+        opened = open_page(lab.browser, f"{address}/#structure_graph_diff{keys}", watch, inside="structure_graph_diff")
+        policies = ["uniform", "last", "skip", "first", "copy"] * (1 if lab.quick else 4)
+        times = opened.frame.locator("canvas.graph").evaluate(_COMPARE, policies)
+        report = Report("BERT-base and DistilBERT", ("", OURS))
+        report.rows = [
+            ("first complete picture, beyond the page around it", f"{opened.ms('picture', 'host'):,.0f} ms"),
+            ("compared anew after a decision, median", f"{percentile(times, 50):.0f} ms"),
+            ("compared anew after a decision, p95", f"{percentile(times, 95):.0f} ms"),
+        ]
+        opened.close()
+    return report
 
 
 def _one_model(lab: Lab, name: str) -> Report:

@@ -104,9 +104,9 @@ def test_where_a_dimension_comes_from(server: TensorBoardServer, open_tab: OpenT
     tab = open_tab(server.url, "graph_diff", "t=wide:structure/net&s=grown:structure/net@100&at=S:head")
     outline(tab)
     details = tab.frame.get_by_role("complementary")
-    details.get_by_role("button", name="Where dimension 1 (10) of the student's result comes from").click()
+    details.get_by_role("button", name="10: where dimension 1 of the student's result comes from").click()
     expect(details).to_contain_text("10: dimension 0 of parameter head.weight, so it is the same for every input")
-    details.get_by_role("button", name="Where dimension 0 (2) of the teacher's result comes from").click()
+    details.get_by_role("button", name="2: where dimension 0 of the teacher's result comes from").click()
     expect(details).to_contain_text("2: dimension 0 of input")
     # The way back to the input leads through the first convolution, and the picture shows it alone.
     expect(details).to_contain_text("none of which changes it")

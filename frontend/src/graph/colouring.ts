@@ -1,6 +1,8 @@
+import { Verdict } from "../gen/tb_plugin_structure/v1/audit_pb";
 import { shortBytes, shortDuration, shortNumber } from "../ui/format";
 import { kindStyle } from "../ui/kinds";
 import type { Palette, Tone } from "../ui/tokens";
+import { VERDICTS, verdictStyle } from "../ui/verdict_styles";
 import { type DiffTree, NodeType, type SideName } from "./diff_tree";
 import type { ModelSide } from "./model_side";
 
@@ -13,6 +15,7 @@ export interface NodeColour extends Tone {
 
 export const COLOURINGS = [
   "kind",
+  "shape verdict",
   "parameters",
   "MACs",
   "activation memory",
@@ -45,6 +48,8 @@ export class Painting {
     private readonly tree: DiffTree,
     private readonly palette: Palette,
     readonly colouring: Colouring,
+    /** Verdict of the shape audit by row of the alignment's pairs; empty until it is read. */
+    private readonly verdicts: ReadonlyMap<number, Verdict> = new Map(),
   ) {
     this.largest = isNumeric(colouring)
       ? Math.max(
@@ -69,6 +74,10 @@ export class Painting {
       const colour = this.shade(Math.sqrt(Math.min(1, value / this.largest)));
       return { ...plain, line: colour, fill: mixColours(colour, palette.page, 0.75), ink: palette.text };
     }
+    if (colouring === "shape verdict") {
+      const { glyph, tone } = verdictStyle(this.verdicts.get(tree.pair[node]!) ?? Verdict.UNSPECIFIED);
+      return { ...palette.tones[tone], glyph, doubtful };
+    }
     const text = categoryOf(tree, node, side, colouring);
     if (!text) return plain;
     const tone = this.tone(text);
@@ -77,6 +86,12 @@ export class Painting {
 
   legend(): LegendItem[] {
     if (this.colouring === "kind") return [];
+    if (this.colouring === "shape verdict") {
+      return VERDICTS.map(({ word, glyph, tone }) => ({
+        label: `${glyph} ${word}`,
+        colour: this.palette.tones[tone].line,
+      }));
+    }
     if (isNumeric(this.colouring)) {
       return [0, 0.25, 0.5, 0.75, 1].map((at) => ({
         label: at === 0 ? "0" : at === 1 ? this.largestText() : "",

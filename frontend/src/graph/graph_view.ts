@@ -172,6 +172,11 @@ export class GraphView {
     this.invalidate();
   }
 
+  /** What the window shows, in the drawing's coordinates. */
+  visible(): Rect {
+    return this.camera.view();
+  }
+
   zoomBy(factor: number): void {
     this.camera.zoom(factor, this.camera.width / 2, this.camera.height / 2);
     this.invalidate();

@@ -155,10 +155,11 @@ export class ModelSide {
     if (!this.cachedSizes) {
       const { parameters } = this.tables;
       const isBuffer = parameters.number("is_buffer");
+      const { values, offsets } = parameters.list("shape");
       this.cachedSizes = new Float64Array(parameters.rows);
       for (let row = 0; row < parameters.rows; row++) {
         let elements = isBuffer[row] ? 0 : 1;
-        for (const size of parameters.row("shape", row)) elements *= size;
+        for (let at = offsets[row]!; at < offsets[row + 1]!; at++) elements *= values[at]!;
         this.cachedSizes[row] = elements;
       }
     }

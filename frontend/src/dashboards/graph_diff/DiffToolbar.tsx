@@ -1,6 +1,7 @@
 import { COLOURINGS } from "../../graph/colouring";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
+import { isReport } from "../../wire/embedded";
 import type { DiffState, View } from "./diff_state";
 import type { GraphCommands } from "./GraphPane";
 import { placeSide } from "./GraphPane";
@@ -56,7 +57,7 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
             state.colouring.value = event.currentTarget.value;
           }}
         >
-          {COLOURINGS.map((name) => (
+          {COLOURINGS.filter((name) => name !== "shape verdict" || (isPair && !isReport())).map((name) => (
             <option key={name}>{name}</option>
           ))}
         </select>

@@ -33,7 +33,7 @@ export function Dimensions({ state, tree, node }: { state: DiffState; tree: Diff
             return (
               <Button
                 key={position}
-                label={`Where dimension ${position} (${size}) of the ${side}'s result comes from`}
+                label={`${size}: where dimension ${position} of the ${side}'s result comes from`}
                 pressed={isChosen}
                 onClick={() => {
                   state.dimension.value = isChosen ? null : { side, position };

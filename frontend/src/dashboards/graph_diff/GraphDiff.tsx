@@ -143,7 +143,8 @@ function exportsOf(state: DiffState, commands: GraphCommands): ExportItem[] {
   const items = [item("Summary as Markdown", (exports) => exports.exportMarkdown(value))];
   if (state.view.value !== "outline") {
     items.push(
-      item("Graph as SVG", (exports) => exports.exportSvg(state, commands)),
+      item("Graph as SVG", (exports) => exports.exportSvg(state, commands, true)),
+      item("Visible part as SVG", (exports) => exports.exportSvg(state, commands, false)),
       item("Graph as PNG", (exports) => exports.exportPng(state, commands)),
     );
   }

@@ -5,6 +5,7 @@ import { exactNumber, ratio, shortBytes, shortDuration, shortNumber } from "../.
 import { KindBadge } from "../../ui/Kind";
 import { kindStyle } from "../../ui/kinds";
 import { Later } from "../../ui/Later";
+import { isReport } from "../../wire/embedded";
 import type { Comparison, DiffState } from "./diff_state";
 import { hookSnippets } from "./hook_snippets";
 import { Kernels } from "./Kernels";
@@ -18,6 +19,7 @@ import {
   tensorLines,
 } from "./pair_facts";
 
+const loadAdapter = () => import("./Adapter").then(({ Adapter }) => Adapter);
 const loadDimensions = () => import("./Dimensions").then(({ Dimensions }) => Dimensions);
 
 /** All that is known of the selected pair. */
@@ -34,6 +36,7 @@ export function Inspector({ state }: { state: DiffState }) {
           Select a node in the outline or in the graph to see its attributes, shapes, cost and why it was
           paired. Double-click or press Enter to open it.
         </p>
+        {comparison.alignment && <Totals comparison={comparison} />}
         <EditScript state={state} comparison={comparison} />
       </aside>
     );
@@ -62,6 +65,7 @@ export function Inspector({ state }: { state: DiffState }) {
       {!isFold && <Later load={loadDimensions} with={{ state, tree, node }} />}
       {!isFold && <Lines title="Attributes" lines={attributeLines(tree, node)} isPair={isPair} mono />}
       {!isFold && <Lines title="State" lines={flagLines(tree, node)} isPair={isPair} />}
+      {isPair && !isReport() && <Later load={loadAdapter} with={{ state, tree, node }} />}
       {isPair && <Evidence state={state} comparison={comparison} node={node} />}
       {tree.type[node] === NodeType.OPERATOR && <Source tree={tree} node={node} />}
       {tree.type[node] === NodeType.OPERATOR && <Kernels key={node} tree={tree} node={node} />}
@@ -238,7 +242,42 @@ function Hooks({ tree, node }: { tree: DiffTree; node: number }) {
   );
 }
 
-/** What turned the teacher into the student, coarsest first; each line leads to its place. */
+/** The search for a path in which "#" stands for any number. */
+function patternOf(path: string): string {
+  return `/^${path.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll("#", "\\d+")} /`;
+}
+
+/** The two models in numbers. */
+function Totals({ comparison }: { comparison: Comparison }) {
+  const { teacherTotals: t, studentTotals: s } = comparison.alignment!.message;
+  if (!t || !s) return null;
+  const line = (
+    name: string,
+    unit: Quantity["unit"],
+    teacher: bigint | number,
+    student: bigint | number,
+  ) => ({
+    name,
+    unit,
+    teacher: Number(teacher),
+    student: Number(student),
+  });
+  const list: Quantity[] = [
+    line("parameters", "count", t.parameters, s.parameters),
+    line("MACs", "count", t.macs, s.macs),
+    line("activation", "bytes", t.activationBytes, s.activationBytes),
+    line("time", "ns", t.durationNs, s.durationNs),
+    line("modules", "count", t.modules, s.modules),
+    line("operators", "count", t.operators, s.operators),
+  ];
+  // Not every pass is timed.
+  return <Quantities list={list.filter(({ teacher, student }) => teacher || student)} isPair />;
+}
+
+/**
+ * What turned the teacher into the student, coarsest first. Each line leads to its place; one that speaks of several
+ * places searches for them all.
+ */
 function EditScript({ state, comparison }: { state: DiffState; comparison: Comparison }) {
   const edits = comparison.alignment?.message.edits ?? [];
   if (!edits.length) return null;
@@ -247,7 +286,11 @@ function EditScript({ state, comparison }: { state: DiffState; comparison: Compa
       .filter(Boolean)
       .map((key) => comparison.keys.find(key))
       .find((node) => node >= 0);
-    if (found !== undefined) state.select(found);
+    const path = studentPath || teacherPath;
+    if (path.includes("#")) {
+      state.query.value = patternOf(path);
+      state.step(1);
+    } else if (found !== undefined) state.select(found);
   };
   return (
     <section>

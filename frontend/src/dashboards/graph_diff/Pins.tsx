@@ -25,7 +25,9 @@ export function PinActions({ state, tree, node }: { state: DiffState; tree: Diff
         </Button>
       ))}
       {options.length === 0 && state.marked.value < 0 && (
-        <p class="soft">Ctrl-click a second node to pair the two.</p>
+        <p class="soft">
+          Draw a line from the grip in the graph, or Ctrl-click a second node, to pair the two.
+        </p>
       )}
       {pinned !== undefined ? (
         <Button label="Leave it to the aligner again" onClick={() => remove(pinned)}>

@@ -1,4 +1,5 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { Verdict } from "../../gen/tb_plugin_structure/v1/audit_pb";
 import { singleTreeOf, treeOf } from "../../graph/build_tree";
 import type { Arrangement } from "../../graph/card";
 import { COLOURINGS, Painting } from "../../graph/colouring";
@@ -17,7 +18,13 @@ import { KINDS } from "../../ui/kinds";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { palette } from "../../ui/tokens";
-import { type DecodedAlignment, fetchAlignment, type Intent } from "../../wire/comparison";
+import {
+  type DecodedAlignment,
+  type DecodedAudit,
+  fetchAlignment,
+  fetchAudit,
+  type Intent,
+} from "../../wire/comparison";
 import { fetchMeasurement, measurementOf } from "../../wire/measurement";
 import type { Address } from "../../wire/records";
 import { fetchStructure, type StructureTables } from "../../wire/structure";
@@ -71,6 +78,9 @@ export class DiffState {
   readonly dimension = signal<{ side: SideName; position: number } | null>(null);
   /** Its way, which the view of dimensions finds. */
   readonly origin = signal<DimensionOrigin | null>(null);
+  /** Verdicts and adapters of the pairs; read when something shows them. */
+  readonly audit = new Resource<DecodedAudit>();
+  readonly verdicts: ReadonlySignal<ReadonlyMap<number, Verdict>>;
   /** Counts the measurements that were read: what shows them looks again. */
   readonly measured = signal(0);
   /** What went wrong while the rest still works; "" when nothing did. */
@@ -91,6 +101,7 @@ export class DiffState {
   private readonly history = new IntentHistory();
   private readonly structures = new Map<string, Promise<StructureTables>>();
   private lastTree: DiffTree | null = null;
+  private auditedTree: DiffTree | null = null;
 
   constructor(readonly session: Session) {
     const { url } = session;
@@ -116,11 +127,22 @@ export class DiffState {
       }
       return { nodes, set: new Set(nodes), error: query.error };
     });
+    this.verdicts = computed(() => {
+      const rows = this.audit.value?.rows;
+      if (!rows) return new Map();
+      const [pair, verdict] = [rows.number("pair"), rows.number("verdict")];
+      return new Map(Array.from(pair, (row, index) => [row, verdict[index] as Verdict]));
+    });
     this.painting = computed(() => {
       const { value } = this.comparison;
       const colouring = COLOURINGS.find((name) => name === this.colouring.value) ?? "kind";
       void this.measured.value;
-      return value ? new Painting(value.tree, palette(session.dark.value), colouring) : null;
+      return value
+        ? new Painting(value.tree, palette(session.dark.value), colouring, this.verdicts.value)
+        : null;
+    });
+    effect(() => {
+      if (this.colouring.value === "shape verdict" && this.comparison.value) this.needAudit();
     });
 
     this.picture = computed(() => [this.painting.value, this.faint.value, this.matches.value]);
@@ -278,6 +300,16 @@ export class DiffState {
     });
   }
 
+  /** Reads the audit of the pairs, once for each comparison. */
+  needAudit(): void {
+    const { value } = this.comparison.state.peek();
+    const { teacher, student, intent } = this.session;
+    if (!value?.alignment || !student.peek() || this.auditedTree === value.tree) return;
+    this.auditedTree = value.tree;
+    const [t, s, i] = [teacher.peek()!.address, student.peek()!.address, intent.peek()];
+    void this.audit.load("Auditing the shapes", (signal) => fetchAudit(t, s, i, signal));
+  }
+
   /** Reads the gradients that were measured on a model; they come after the picture and may be missing. */
   private async measure(side: ModelSide): Promise<void> {
     const records = this.session.records.state.peek().value;
@@ -309,6 +341,7 @@ export class DiffState {
   private adopt({ tree, keys }: Comparison): void {
     const before = this.lastTree;
     this.lastTree = tree;
+    this.audit.clear();
     batch(() => {
       const open = before
         ? new Set(
@@ -402,7 +435,11 @@ function* comparisonOf(
   yield;
   const keys = yield* KeyIndex.of(tree);
   for (const side of ["teacher", "student"] as const) yield* slicedFlowOf(tree, side);
-  yield;
+  // What the first rows of the outline ask for.
+  for (const model of [teacher, student]) {
+    model?.moduleParameters(0);
+    yield;
+  }
   return { tree, alignment, keys, counts: new KindCounts(tree) };
 }
 

@@ -1,3 +1,4 @@
+import type { Rect } from "../../graph/camera";
 import { CanvasPen } from "../../graph/canvas_pen";
 import type { Look } from "../../graph/look";
 import { paint } from "../../graph/painter";
@@ -38,20 +39,19 @@ function lookOf(state: DiffState): Look | null {
   };
 }
 
-export function exportSvg(state: DiffState, { scene }: GraphCommands): void {
+/** The whole graph, or the part that the window shows. */
+export function exportSvg(state: DiffState, { scene, view }: GraphCommands, isWhole: boolean): void {
   const look = lookOf(state);
   if (!scene || !look) return;
-  const bounds = scene.bounds();
+  const { x, y, width, height } = isWhole || !view ? widened(scene.bounds()) : view.visible();
   const pen = new SvgPen();
-  paint(pen, scene, look, bounds, 1);
-  const svg = pen.document(
-    bounds.x - MARGIN,
-    bounds.y - MARGIN,
-    bounds.width + 2 * MARGIN,
-    bounds.height + 2 * MARGIN,
-    look.palette.page,
-  );
+  paint(pen, scene, look, { x, y, width, height }, 1);
+  const svg = pen.document(x, y, width, height, look.palette.page);
   download(`${fileName(state)}.svg`, svg, "image/svg+xml");
+}
+
+function widened({ x, y, width, height }: Rect): Rect {
+  return { x: x - MARGIN, y: y - MARGIN, width: width + 2 * MARGIN, height: height + 2 * MARGIN };
 }
 
 export async function exportPng(state: DiffState, { scene }: GraphCommands): Promise<void> {

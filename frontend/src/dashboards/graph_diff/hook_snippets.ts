@@ -23,6 +23,22 @@ student:
       text: `teacher_recorders=dict(feature=dict(type='ModuleOutputs', source=${t})),
 student_recorders=dict(feature=dict(type='ModuleOutputs', source=${s})),`,
     },
+    ...textBrewer(teacher, student),
     { library: "pins for align()", text: `pins={${s}: ${t}}` },
+  ];
+}
+
+/**
+ * TextBrewer pairs hidden states by number: what the model's output adaptor returns as `hidden`, where 0 is the
+ * embeddings and k + 1 comes out of block k. Only blocks of a stack have such a number.
+ */
+function textBrewer(teacher: string, student: string): { library: string; text: string }[] {
+  const [t, s] = [teacher, student].map((path) => /\.(\d+)$/.exec(path)?.[1]);
+  if (t === undefined || s === undefined) return [];
+  return [
+    {
+      library: "TextBrewer",
+      text: `{"layer_T": ${Number(t) + 1}, "layer_S": ${Number(s) + 1}, "feature": "hidden", "loss": "hidden_mse", "weight": 1}`,
+    },
   ];
 }
