@@ -53,6 +53,21 @@ class AxisFinder:
         elif result.dim() == 3:
             self._frames.add(int(result.shape[-1]))
 
+    @property
+    def grids(self) -> list[tuple[int, int]]:
+        """Sizes of the maps that convolutions gave, the last first."""
+        return [self._options.grid] if self._options.grid is not None else self._grids[::-1]
+
+    def image_axis(self, grid: tuple[int, int]) -> attention_pb2.TokenAxis:
+        """The axis of the positions of an image without special tokens."""
+        return attention_pb2.TokenAxis(
+            kind="image",
+            length=grid[0] * grid[1],
+            grid_height=grid[0],
+            grid_width=grid[1],
+            thumbnail_png=b"" if self._image is None else encode_png(self._image),
+        )
+
     def axis(self, length: int, module_path: str, role: str) -> attention_pb2.TokenAxis:
         """The axis of `length` positions; `role` is "query" or "key"."""
         tokens = self._labels(length, module_path)
@@ -77,9 +92,8 @@ class AxisFinder:
         return attention_pb2.TokenAxis(kind="audio" if length in self._frames else "positions", length=length)
 
     def _grid(self, length: int) -> tuple[int, int] | None:
-        grids = [self._options.grid] if self._options.grid is not None else self._grids[::-1]
         best: tuple[int, int] | None = None
-        for height, width in grids:
+        for height, width in self.grids:
             special = length - height * width
             if self._options.special_tokens is not None and special != self._options.special_tokens:
                 continue

@@ -32,7 +32,8 @@ class AttentionMap:
         mask: In words.
         exactness: In words.
         summaries: Example -> what was kept.
-        window: Height and width of the window, for windowed image attention.
+        window: Height and width of the window, for windowed image attention that cannot be laid over the image.
+        grid: Height and width of the image in positions, where windows were laid over it.
         probabilities: [examples, heads, queries, keys] in float32 when ``AttentionOptions.keep_maps``, else None.
     """
 
@@ -51,6 +52,7 @@ class AttentionMap:
     exactness: str
     summaries: dict[int, Summary] = field(default_factory=dict)
     window: tuple[int, int] | None = None
+    grid: tuple[int, int] | None = None
     probabilities: Array | None = field(default=None, repr=False)
     kept: bool = field(default=False, repr=False)
 

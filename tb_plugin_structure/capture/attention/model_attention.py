@@ -19,6 +19,7 @@ from tb_plugin_structure.capture.attention.result import AttentionCapture
 from tb_plugin_structure.capture.attention.sources import Source
 from tb_plugin_structure.capture.attention.stitch import stitched
 from tb_plugin_structure.capture.attention.summary import summarize
+from tb_plugin_structure.capture.attention.windows import WindowedSource, grid_of
 
 
 class ModelAttention:
@@ -72,17 +73,28 @@ class ModelAttention:
         return made
 
     def summarize_all(self, made: AttentionMap, source: Source, blocks: int = 1) -> None:
-        """Every wanted example; of attention within windows or blocks, which lie in the batch, the first of each."""
+        """Every wanted example. Windows of an image, which lie in the batch, are laid over the image; of other blocks
+        the first one is taken."""
         batch, windows = source.batch, 1
         images = self.axes.batch or batch
+        is_windowed = made.window is not None and batch % images == 0 and self.axes.batch is not None
         if blocks > 1 and not self.options.keep_maps:
             windows, batch = blocks, batch // blocks
             made.exactness += f"; block 1 of {blocks} (local attention)"
-        elif made.window is not None and batch > images and batch % images == 0 and not self.options.keep_maps:
-            windows, batch = batch // images, images
-            shift = self.facts.shift(made.module_path)
-            made.exactness += f"; window 1 of {windows}, {made.window[0]} x {made.window[1]}"
-            made.exactness += f", shifted by {shift}" if shift else ""
+        elif is_windowed and made.window is not None and not self.options.keep_maps:
+            number, shift = batch // images, self.facts.shift(made.module_path)
+            words = f"{made.window[0]} x {made.window[1]}" + (f", shifted by {shift}" if shift else "")
+            grid = grid_of(number, made.window, self.axes.grids)
+            batch = images
+            if grid is None:
+                windows = number
+                made.exactness += f"; window 1 of {number}, {words}"
+            else:
+                strided = self.facts.is_strided(made.module_path)
+                source = WindowedSource(source, grid, made.window, shift, strided)
+                made.window, made.grid = None, grid
+                made.query_length = made.key_length = source.queries
+                made.exactness += f"; {number} windows of {words}, laid over the image"
         for example in self.options.examples(batch):
             self.summarize(made, source, example, example * windows)
         self.stack_probabilities(made)

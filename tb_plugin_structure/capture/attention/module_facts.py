@@ -133,6 +133,10 @@ class ModuleFacts:
                 return size
         return 0
 
+    def is_strided(self, path: str) -> bool:
+        """Whether a window holds every k-th position ("grid attention" of MaxViT) instead of neighbours."""
+        return any(getattr(module, "partition_block", True) is False for _, module in self.chain(path, 2))
+
     def widths(self, path: str) -> set[int]:
         """Sizes of the axes of the parameters in and just above the module."""
         sizes: set[int] = set()

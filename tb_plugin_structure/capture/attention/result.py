@@ -201,6 +201,8 @@ class _Axes:
     def of(self, made: AttentionMap, length: int, role: str) -> int:
         if made.relation == "channel":
             return self.number(attention_pb2.TokenAxis(kind="channels", length=length))
+        if made.grid is not None:
+            return self.number(self._finder.image_axis(made.grid))
         if made.window is not None:
             height, width = made.window
             return self.number(

@@ -181,16 +181,25 @@ def test_a_decoding_loop_is_joined_by_position_and_equals_one_pass() -> None:
             np.testing.assert_allclose(one.summaries[0].statistics[name], values, atol=1e-5, err_msg=name)
 
 
-def test_windows_of_an_image_model_are_labelled() -> None:
+def test_windows_of_an_image_model_are_laid_over_the_image() -> None:
     config = transformers.SwinConfig(
         image_size=32, patch_size=2, embed_dim=16, depths=[2], num_heads=[2], window_size=4
     )
-    got = captured(transformers.SwinModel(config).eval(), **images(), options={"example": 1, "keep_maps": False})
+    model = transformers.SwinModel(config).eval()
+    got = captured(model, **images(), options={"example": 1, "keep_maps": False})
     plain, shifted = got.maps
-    assert plain.exactness.endswith("window 1 of 16, 4 x 4")
-    assert shifted.exactness.endswith("window 1 of 16, 4 x 4, shifted by 2")
+    assert plain.exactness.endswith("16 windows of 4 x 4, laid over the image")
+    assert shifted.exactness.endswith("16 windows of 4 x 4, shifted by 2, laid over the image")
+    # The first window of the second image is in its upper left corner; a query there sees nothing else.
+    windows = captured(model, **images()).maps[0].probabilities
+    assert windows is not None
+    (_, matrix), *_ = [(made, summary) for made in got.maps[:1] for summary in made.summaries.values()]
+    assert matrix.matrix is not None
+    corner = [16 * y + x for y in range(4) for x in range(4)]
+    np.testing.assert_allclose(matrix.matrix[:, corner][:, :, corner], windows[16], atol=2.5e-4)
+    assert matrix.matrix[:, corner].sum() == pytest.approx(32, abs=0.05)
     (axis,) = got.overview().header.axes
-    assert (axis.kind, axis.grid_height, axis.grid_width) == ("window", 4, 4)
+    assert (axis.kind, axis.grid_height, axis.grid_width) == ("image", 16, 16)
 
 
 def test_structured_attention_says_why_there_is_no_map() -> None:
