@@ -19,6 +19,7 @@ from tb_plugin_structure.capture.failures import capture_error
 from tb_plugin_structure.capture.macs import has_formula, macs_of, may_multiply
 from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer
 from tb_plugin_structure.capture.operators import Attributes, Operator, OperatorNames
+from tb_plugin_structure.capture.sharding import Spread, original_class
 from tb_plugin_structure.capture.static_tables import StaticTables, dtype_name, outside_tables, size_of
 from tb_plugin_structure.capture.values import BUFFER, CONSTANT, EXTERNAL, INPUT, KERNEL, PARAMETER
 from tb_plugin_structure.records.structure import Structure
@@ -138,7 +139,7 @@ class Assembly:
             columns["module_calls"] = _outside_call(len(operators))
         header = structure_pb2.StructureHeader(
             model=model.name if model else "outside",
-            model_class=type(model.table.model).__name__ if model else "outside",
+            model_class=original_class(model.table.model).__name__ if model else "outside",
             variant=variant,
             notes=list(notes),
         )
@@ -250,6 +251,7 @@ class Assembly:
             origin.append(kind)
             parameter.append(number)
             names.append(name)
+        spreads = [values.spreads.get(row) for row in rows] if values.spreads else []
         metas = [values.metas[row] for row in rows]
         storages: dict[int, int] = {}
         devices: dict[Any, str] = {}
@@ -273,7 +275,7 @@ class Assembly:
             "storage": [storages.setdefault(values.storages[row], len(storages)) for row in rows],
             "storage_offset": [meta[5] for meta in metas],
             "bytes": [self.bytes[row] for row in rows],
-        }
+        } | _spread_columns(spreads)
 
     def _external_name(self, kernel: int) -> str:
         """'model/module path' of the call that made a value, 'outside' for what ran between models."""
@@ -385,6 +387,16 @@ def _local(local: Array, lists: Lists) -> Lists:
 def _sums(values: Array, starts: Array) -> Array:
     """Sum of each operator's kernels; unknown (NaN) when one of them is."""
     return np.add.reduceat(values, starts) if len(starts) else np.zeros(0)
+
+
+def _spread_columns(spreads: Sequence[Spread | None]) -> dict[str, Any]:
+    """Columns of values that are spread over processes; none when no value is."""
+    if not any(spreads):
+        return {}
+    return {
+        "local_shape": _lists([spread.local_shape if spread else () for spread in spreads]),
+        "placement": [spread.placement if spread else "" for spread in spreads],
+    }
 
 
 def _outside_call(operators: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tb_plugin_structure.capture.observer import ObservedModel
+from tb_plugin_structure.capture.sharding import local_tensor
 from tb_plugin_structure.records.measurement import Measurement
 
 
@@ -130,6 +131,7 @@ def _ancestors(model: ObservedModel, rows: Sequence[int]) -> set[int]:
 def _measure(path: str, norms: dict[str, Tensor]) -> Any:
     def hook(gradient: Tensor) -> None:
         with torch.no_grad():
+            gradient = local_tensor(gradient)  # the norm over all ranks would be a collective
             values = gradient.coalesce().values() if gradient.is_sparse else gradient.detach()
             norms[path] = torch.linalg.vector_norm(values, dtype=_wide(values.dtype))
 

@@ -19,7 +19,7 @@ class KernelFacts(NamedTuple):
         written_positions: Positional arguments that it writes.
         written_names: The same by keyword.
         takes_constant: Its argument is a tensor that was made from Python numbers a moment ago.
-        skipped: Asked for by Python bindings only; not part of what a model computes.
+        skipped: Asked for by Python bindings only, or a mark for a profiler; not part of what a model computes.
         argument_names: Names of the arguments, in order.
         tensor_positions: Where tensors may be among the positional arguments; None when they may be in lists as well.
         run: What to call: the overload without its Python wrapper.
@@ -64,7 +64,7 @@ def facts_of(func: Any) -> KernelFacts:
         tuple(positions),
         tuple(names),
         name == "aten.lift_fresh.default",
-        name == "prim.device.default",
+        name == "prim.device.default" or name.startswith("profiler."),
         tuple(argument.name for argument in schema.arguments),
         _tensor_positions(schema),
         getattr(func, "_op", func),

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tb_plugin_structure.capture.sharding import flat_shards, is_fully_sharded
+
 WRAPPERS = {
     "DistributedDataParallel": "module",
     "DataParallel": "module",
@@ -29,6 +31,15 @@ def wrapped(module: nn.Module) -> nn.Module | None:
     attribute = WRAPPERS.get(type(module).__name__)
     inner = module._modules.get(attribute) if attribute is not None else None
     return inner if isinstance(inner, nn.Module) else None
+
+
+def without_local_wrappers(model: nn.Module) -> nn.Module:
+    """The model as it can run on its own: without ``DistributedDataParallel``, which sends buffers to the other ranks
+    before each pass, and without a compiler. ``FullyShardedDataParallel`` stays, as it gathers the parameters: every
+    rank has to take part."""
+    while type(model).__name__ != "FullyShardedDataParallel" and (inner := wrapped(model)) is not None:
+        model = inner
+    return model
 
 
 def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
@@ -58,6 +69,12 @@ class ModuleTable:
         self.entries: list[ModuleEntry] = []
         self.row_of: dict[int, int] = {}
         self.inner_wrappers: set[str] = set()
+        self.flat_shards: dict[str, tuple[int, ...]] = {}
+        """Path of a parameter that FullyShardedDataParallel keeps in a flat one -> its global shape."""
+        outer = model
+        while (inner := wrapped(outer)) is not None:
+            self.flat_shards |= flat_shards(outer, "")
+            outer = inner
         self.refresh()
 
     def refresh(self) -> bool:
@@ -69,7 +86,10 @@ class ModuleTable:
             module, path, parent, above = stack.pop()
             while (inner := wrapped(module)) is not None:
                 self.inner_wrappers.add(type(module).__name__)
+                self.flat_shards |= flat_shards(module, path)
                 module = inner
+            if is_fully_sharded(module):
+                self.inner_wrappers.add("FSDPModule")
             row = self.row_of.get(id(module))
             if row is None:
                 row = len(self.entries)
@@ -91,6 +111,10 @@ class ModuleTable:
             ]
             stack.extend(reversed(children))
         return len(self.entries) > before
+
+    def row_of_module(self, path: str, default: int) -> int:
+        """Row of the module of a path; `default` when there is none."""
+        return next((row for row, entry in enumerate(self.entries) if entry.path == path), default)
 
     def tensors(self) -> list[tuple[str, Tensor, int, bool]]:
         """(path, tensor, module row, is buffer) of every registration of a parameter or buffer, modules in order."""

@@ -21,7 +21,7 @@ from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
 from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.importers import structure_of_program
-from tb_plugin_structure.capture.modules import unwrap
+from tb_plugin_structure.capture.modules import without_local_wrappers
 from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.state import preserved_state
@@ -247,7 +247,7 @@ def capture(
         raise TypeError(f"capture() got {type(model).__name__}, expected a torch.nn.Module")
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     named = dict(kwargs or {})
-    inner, _ = unwrap(model)
+    inner = without_local_wrappers(model)
     with contextlib.ExitStack() as stack:
         if fake:
             positional, named = stack.enter_context(fake_model(inner, positional, named))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from tb_plugin_structure.capture.sharding import spread_of
 from tb_plugin_structure.records.sketches import sketch_positions, telling
 
 
@@ -13,9 +14,11 @@ def sketch(tensor: Tensor) -> list[float]:
     """Up to 64 values at positions that depend on the shape alone.
 
     Empty for what has no values to compare: meta and fake tensors, integer and boolean tensors, constants (all ones,
-    all zeros), and tensors whose storage cannot be read.
+    all zeros), tensors whose storage cannot be read or lies on several ranks.
     """
     dtype = tensor.dtype
+    if spread_of(tensor) is not None:
+        return []  # reading values of all ranks would be a collective
     if tensor.is_meta or not dtype.is_floating_point or type(tensor) is FakeTensor:
         return []
     try:

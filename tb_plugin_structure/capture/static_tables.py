@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tb_plugin_structure.capture.modules import attributes_of
 from tb_plugin_structure.capture.observer import ObservedModel
+from tb_plugin_structure.capture.sharding import Spread, original_class, spread_of
 from tb_plugin_structure.capture.sketches import sketch
 
 
@@ -25,7 +26,19 @@ class StaticTables:
         is_buffer: list[int] = []
         owned: list[list[int]] = [[] for _ in entries]
         self.row_of_path: dict[str, int] = {}
+        flat = model.table.flat_shards
         for path, tensor, module, buffer in model.table.tensors():
+            if path.rpartition(".")[2] == "_flat_param" and flat:
+                # One parameter for several: they are shown as they were written, with the shapes of all ranks together.
+                self.row_of_path[path] = len(tensors)
+                for name in _held_by(tensor, path, flat):
+                    owned[model.table.row_of_module(name.rpartition(".")[0], module)].append(len(tensors))
+                    self.row_of_path[name] = len(tensors)
+                    paths.append(name)
+                    aliases.append([])
+                    tensors.append(tensor)
+                    is_buffer.append(0)
+                continue
             row = row_of.get(id(tensor))
             if row is None:
                 row = row_of[id(tensor)] = len(tensors)
@@ -37,7 +50,14 @@ class StaticTables:
                 aliases[row].append(path)
             self.row_of_path[path] = row
             owned[module].append(row)
-        shapes = [shape_of(tensor) for tensor in tensors]
+        spreads = [
+            _flat_spread(flat[path], path, tensor) if path in flat else spread_of(tensor)
+            for path, tensor in zip(paths, tensors, strict=True)
+        ]
+        shapes = [
+            shape_of(tensor) if spread is None else list(spread.shape)
+            for tensor, spread in zip(tensors, spreads, strict=True)
+        ]
         self.tensors = tensors
         self.is_buffer = is_buffer
         self.elements = [math.prod(shape) for shape in shapes]
@@ -51,15 +71,24 @@ class StaticTables:
             "is_buffer": is_buffer,
             "requires_grad": [int(tensor.requires_grad) for tensor in tensors],
             "bytes": self.bytes,
-            "sketch": [sketch(tensor) for tensor in tensors],
+            "sketch": [[] if path in flat else sketch(tensor) for path, tensor in zip(paths, tensors, strict=True)],
         }
+        if any(spreads):
+            self.parameters["local_shape"] = [list(spread.local_shape) if spread else [] for spread in spreads]
+            self.parameters["placement"] = [spread.placement if spread else "" for spread in spreads]
         modules = [entry.module() for entry in entries]
         attributes = [attributes_of(module) if module is not None else {} for module in modules]
+        for found, rows in zip(attributes, owned, strict=True):
+            for row in rows:
+                spread = spreads[row]
+                if spread is not None:
+                    here = f", here {list(spread.local_shape)}" if spread.local_shape else ""
+                    found[f"{paths[row].rpartition('.')[2]} placement"] = spread.placement + here
         self.modules: dict[str, Any] = {
             "path": [entry.path for entry in entries],
             "aliases": [entry.aliases for entry in entries],
             "class_name": [_class_name(module) for module in modules],
-            "class_module": [type(module).__module__ if module is not None else "" for module in modules],
+            "class_module": [original_class(module).__module__ if module is not None else "" for module in modules],
             "parent": [entry.parent for entry in entries],
             "attribute_names": [list(found) for found in attributes],
             "attribute_values": [list(found.values()) for found in attributes],
@@ -93,7 +122,20 @@ def _class_name(module: Any) -> str:
         original = getattr(module, "original_name", None)
         if isinstance(original, str) and original:
             return original
-    return type(module).__name__
+    return original_class(module).__name__
+
+
+def _held_by(flat: Tensor, path: str, known: dict[str, tuple[int, ...]]) -> list[str]:
+    """Paths of the parameters that a flat parameter holds."""
+    outer = path.rpartition(".")[0]
+    names = [f"{outer}.{name}" if outer else name for name in getattr(flat, "_fqns", ())]
+    return [name for name in names if name in known]
+
+
+def _flat_spread(shape: tuple[int, ...], path: str, tensor: Tensor) -> Spread:
+    """A parameter of FullyShardedDataParallel: its part of the flat one is a run of elements without a shape."""
+    local = () if hasattr(tensor, "_fqns") else tuple(tensor.shape)
+    return Spread(shape, local, "flat shard")
 
 
 def shape_of(tensor: Tensor) -> list[int]:

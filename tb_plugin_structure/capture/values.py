@@ -16,6 +16,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.function import BackwardCFunction
 
+from tb_plugin_structure.capture.sharding import Spread, distributed_tensor_class, spread_of
+
 KERNEL, INPUT, PARAMETER, BUFFER, CONSTANT, EXTERNAL = range(6)
 """Positions in ``records.schema.ORIGINS``."""
 
@@ -100,6 +102,9 @@ class Values:
         self._byte_ranges: dict[int, tuple[int, int]] = {}
         self._by_address: dict[int, TensorReference] = {}
         self._have_addresses = True
+        self._distributed = distributed_tensor_class()
+        self.spreads: dict[int, Spread] = {}
+        """Row of a value that is spread over processes -> how."""
 
     # ---- what is known before anything runs
 
@@ -133,6 +138,8 @@ class Values:
         reference = TensorReference(tensor)
         reference.row = row
         self.references[id(tensor)] = reference
+        if self._distributed is not None and (spread := spread_of(tensor)) is not None:
+            self.spreads[row] = spread
         layout = tensor.layout
         if layout is not _STRIDED:
             self.metas.append(unusual_meta(tensor))

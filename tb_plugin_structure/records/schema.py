@@ -70,6 +70,13 @@ PARAMETERS: Final = (
         "tensors and for constants",
         is_list=True,
     ),
+    Field("local_shape", "i64", "shape of the part on this rank; empty when not spread", is_list=True, optional=True),
+    Field(
+        "placement",
+        "string",
+        "how it is spread over ranks, e.g. 'Shard(dim=0) over 2 (tp)'; '' when it is not",
+        optional=True,
+    ),
 )
 
 MODULE_CALLS: Final = (
@@ -159,6 +166,13 @@ TENSORS: Final = (
         "string",
         "each dimension as an expression of the header's `symbolic.dimensions`, e.g. '(H+1)//2'; empty when unknown",
         is_list=True,
+        optional=True,
+    ),
+    Field("local_shape", "i64", "shape of the part on this rank; empty when not spread", is_list=True, optional=True),
+    Field(
+        "placement",
+        "string",
+        "how it is spread over ranks, e.g. 'Shard(dim=0) over 2 (tp)'; '' when it is not",
         optional=True,
     ),
 )
