@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import torch
+
 FRESH, VIEW, UNSURE = range(3)
 """Results in new memory; results that share an argument's memory; only the addresses can tell."""
 
@@ -79,7 +81,11 @@ def _tensor_positions(schema: Any) -> tuple[int, ...] | None:
 
 
 def _composite(func: Any) -> bool:
+    """Whether it is written in terms of other operators, one of whose results it may hand through (``reshape``).
+
+    Decompositions in Python, for compilers, do not count: what runs here is the kernel.
+    """
     try:
-        return bool(func._can_decompose())
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
     except Exception:  # a name without a registered kernel
         return True

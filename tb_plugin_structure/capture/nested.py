@@ -12,7 +12,12 @@ from torch import Tensor
 MAXIMUM_DEPTH = 6
 """Deeper nests are not looked into; caches of decoders need four levels."""
 
-_PLAIN = frozenset({str, bytes, int, float, bool, complex, type(None), torch.dtype, torch.device, torch.Size})
+_PLAIN = frozenset(
+    {
+        *(str, bytes, int, float, bool, complex, type(None)),
+        *(torch.dtype, torch.device, torch.Size, torch.SymInt, torch.SymFloat, torch.SymBool),
+    }
+)
 
 
 def named_tensors(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
@@ -34,6 +39,8 @@ def named_tensors(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
 
 def named_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
     """The tensors among the arguments of a call: '0', '1.x' for positional ones, the keyword for the others."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], Tensor):
+        return [("0", args[0])]
     found: list[tuple[str, Tensor]] = []
     for position, value in enumerate(args):
         if isinstance(value, Tensor):

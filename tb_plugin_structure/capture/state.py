@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +26,11 @@ def preserved_state(model: nn.Module) -> Iterator[None]:
         for name, buffer in module._buffers.items()
         if isinstance(buffer, Tensor)
     ]
-    contents = _contents(buffer for _, _, buffer in registered)
-    cuda = sorted({t.device.index for t in [*model.parameters(), *model.buffers()] if t.device.type == "cuda"})
+    with torch.no_grad():
+        copies = [None if buffer.is_meta or _lazy(buffer) else buffer.clone() for _, _, buffer in registered]
+    cuda: list[int] = []
+    if torch.cuda.is_initialized():
+        cuda = sorted({t.device.index for t in [*model.parameters(), *model.buffers()] if t.device.type == "cuda"})
     torch_state = torch.get_rng_state()
     cuda_states = [(device, torch.cuda.get_rng_state(device)) for device in cuda]
     python_state = random.getstate()
@@ -42,66 +45,12 @@ def preserved_state(model: nn.Module) -> Iterator[None]:
         random.setstate(python_state)
         if numpy_random is not None:
             numpy_random.set_state(numpy_state)
-        for module, name, buffer in registered:
-            if module._buffers.get(name) is not buffer and not _lazy(buffer):
-                module._buffers[name] = buffer
-        for group in contents:
-            group.restore()
-
-
-class _Contents:
-    """A copy of the contents of tensors of one type on one device: one large copy, as models have hundreds of them."""
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        self.tensors = tensors
-        self.shapes = [tensor.shape for tensor in tensors]
-        self.copy = self._now()
-
-    def _now(self) -> Tensor:
         with torch.no_grad():
-            return torch.cat([tensor.reshape(-1) for tensor in self.tensors])
-
-    def restore(self) -> None:
-        """A tensor that did not change is not written, so that its version counter stays."""
-        if _same(self._now(), self.copy):
-            return
-        copies = self.copy.split([shape.numel() for shape in self.shapes])
-        with torch.no_grad():
-            for tensor, shape, copy in zip(self.tensors, self.shapes, copies, strict=True):
-                if tensor.shape != shape:
-                    tensor.resize_(shape)
-                if not _same(tensor, copy.reshape(shape)):
-                    tensor.copy_(copy.reshape(shape))
-
-
-class _UnusualContents:
-    """The same for one tensor that cannot be laid out in a row: sparse, quantised, nested, a subclass."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-        with torch.no_grad():
-            self.copy = tensor.clone()
-
-    def restore(self) -> None:
-        if not _same(self.tensor, self.copy):
-            with torch.no_grad():
-                self.tensor.copy_(self.copy)
-
-
-def _contents(buffers: Iterable[Tensor]) -> list[_Contents | _UnusualContents]:
-    """Copies of all buffers that have contents."""
-    groups: dict[tuple[torch.dtype, torch.device], dict[int, Tensor]] = {}
-    unusual: dict[int, Tensor] = {}
-    for buffer in buffers:
-        if buffer.is_meta or _lazy(buffer):
-            continue
-        usual = type(buffer) in (Tensor, nn.Buffer) and buffer.layout is torch.strided and not buffer.is_quantized
-        group = groups.setdefault((buffer.dtype, buffer.device), {}) if usual and not buffer.is_nested else unusual
-        group[id(buffer)] = buffer
-    return [
-        *(_Contents(list(group.values())) for group in groups.values()),
-        *(_UnusualContents(tensor) for tensor in unusual.values()),
-    ]
+            for (module, name, buffer), copy in zip(registered, copies, strict=True):
+                if module._buffers.get(name) is not buffer and not _lazy(buffer):
+                    module._buffers[name] = buffer
+                if copy is not None and not _same(buffer, copy):
+                    buffer.copy_(copy)
 
 
 def _lazy(tensor: Tensor) -> bool:
