@@ -111,9 +111,7 @@ def _location(item: Annotation) -> dict[str, Any]:
     location: dict[str, Any] = {
         "logicalLocations": [{"fullyQualifiedName": item.module_path or "(model)", "kind": "module"}]
     }
-    if item.file:
-        location["physicalLocation"] = {
-            "artifactLocation": {"uri": item.file},
-            "region": {"startLine": max(1, item.line)},
-        }
+    # Code scanning on GitHub drops a result without a file: where the record names none, the module stands for it.
+    uri = item.file or (item.module_path or "model").replace(".", "/")
+    location["physicalLocation"] = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(1, item.line)}}
     return location

@@ -172,11 +172,23 @@ def _audited(options: argparse.Namespace) -> AuditReport:
             outside=outside,
             measurements=measurements,
             norm=getattr(options, "norm", False),
+            hooks=_hooks(options),
             silence=getattr(options, "silence", []),
             severities=severities,
         )
     except ValueError as error:
         raise CommandError(str(error)) from error
+
+
+def _hooks(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """(teacher path, student path) of each --hook."""
+    hooks = []
+    for hook in getattr(options, "hook", []):
+        mine, equals, theirs = hook.partition("=")
+        if not equals:
+            raise CommandError(f"--hook {hook!r}: expected STUDENT=TEACHER")
+        hooks.append((theirs, mine))
+    return hooks
 
 
 def audit(options: argparse.Namespace) -> int:

@@ -57,6 +57,13 @@ def build_parser() -> argparse.ArgumentParser:
     _pair(audit)
     audit.add_argument("--level", choices=("stage", "block", "leaf"), default="block", help="rows to show (block)")
     audit.add_argument("--norm", action="store_true", help="adapters with a normalisation")
+    audit.add_argument(
+        "--hook",
+        action="append",
+        default=[],
+        metavar="STUDENT=TEACHER",
+        help="modules that your loss hooks; a path where nothing runs becomes a finding; may be repeated",
+    )
     audit.add_argument("--silence", action="append", default=[], metavar="RULE[:PATTERN]", help="leave findings out")
     audit.add_argument("--severity", action="append", default=[], metavar="RULE=LEVEL", help="change a severity")
     audit.add_argument(

@@ -157,6 +157,45 @@ def test_export(logdir: Path, capsys: pytest.CaptureFixture[str], framework: str
     assert json.loads(out)
 
 
+def test_a_hook_that_never_fires_fails_a_gate(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = ("--fail-on", "finding:hook-never-fires")
+    assert run(capsys, "audit", str(logdir), "--hook", "body=body", *gate)[0] == 0
+    code, _, err = run(capsys, "audit", str(logdir), "--hook", "module.body=body", *gate)
+    assert code == 1
+    assert "without its prefix it is 'body'" in err
+    assert run(capsys, "audit", str(logdir), "--hook", "body")[0] == 2
+
+
+def test_tables_in_a_terminal_wrap_and_keep_every_word(logdir: Path) -> None:
+    from rich.console import Console
+
+    from tb_plugin_structure.cli.tables import TextTable, draw
+
+    parts = [
+        "Two pairs.",
+        TextTable(("path", "verdict", "n"), [("a[0].b" * 20, "adapt (channels)", 7)], frozenset({2})),
+    ]
+    for colours in (False, True):
+        console = Console(width=60, record=True, file=io.StringIO(), force_terminal=colours, color_system="truecolor")
+        draw(parts, console)
+        text = console.export_text(styles=False)
+        assert max(map(len, text.splitlines())) <= 60
+        assert "".join(text.split()).count("a[0].b") >= 19  # no markup taken out; a fold may fall within one
+        assert "adapt" in text
+
+
+def test_workflow_of_the_example_calls_commands_that_exist(logdir: Path) -> None:
+    import re
+
+    from tb_plugin_structure.cli.main import build_parser
+
+    workflow = (Path(__file__).parents[3] / "examples" / "github_actions" / "distillation.yml").read_text()
+    commands = re.findall(r"run: tb-structure ([^>\n]+)", workflow)
+    assert len(commands) == 5
+    for command in commands:
+        build_parser().parse_args(command.split())
+
+
 def test_output_goes_to_a_file(logdir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "audit.md"
     code, out, _ = run(capsys, "audit", str(logdir), "--format", "md", "--output", str(target))
