@@ -162,12 +162,19 @@ class Opened:
         made = element.evaluate(_DRIVE, given)
         return Motion(made["scripts"], made["intervals"])
 
-    def first_load_bytes(self, without: Sequence[str] = ()) -> int:
-        """Bytes of the files that the frame fetched, as they came over the wire; addresses with `without` left out."""
-        sizes = self.frame.evaluate(
-            "performance.getEntriesByType('resource').map((entry) => [entry.name, entry.transferSize])"
+    def loaded_bytes(self, part: str, without: str = "", until: str = "") -> int:
+        """Bytes, compressed as they came, of the files whose address has `part` and not `without`.
+
+        With `until`, only of files that had arrived when that appeared: what the first picture needs.
+        """
+        files = self.frame.evaluate(
+            "performance.getEntriesByType('resource').map((entry) => "
+            "[entry.name, entry.encodedBodySize, performance.timeOrigin + entry.responseEnd])"
         )
-        return sum(size for name, size in sizes if not any(part in name for part in without))
+        limit = self.seen[until] if until else float("inf")
+        return sum(
+            size for name, size, time in files if part in name and time <= limit and not (without and without in name)
+        )
 
     def close(self) -> None:
         self.page.context.close()

@@ -1,7 +1,8 @@
 import { type DiffTree, NodeType } from "../../graph/diff_tree";
 import { Button } from "../../ui/Button";
 import { isReport } from "../../wire/embedded";
-import type { Comparison, DiffState } from "./diff_state";
+import type { Comparison } from "./comparison";
+import type { DiffState } from "./diff_state";
 import { pairOptions, pinOf } from "./pins";
 
 /** Pair, unpair, undo: what the user decides about the selected node. */

@@ -1,42 +1,26 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Verdict } from "../../gen/tb_plugin_structure/v1/audit_pb";
-import { singleTreeOf, treeOf } from "../../graph/build_tree";
 import type { Arrangement } from "../../graph/card";
 import { COLOURINGS, Painting } from "../../graph/colouring";
-import { cone } from "../../graph/cone";
 import type { DiffTree, SideName } from "../../graph/diff_tree";
 import type { DimensionOrigin } from "../../graph/dimension_origin";
-import { slicedFlowOf } from "../../graph/flow";
-import { KindCounts } from "../../graph/kind_counts";
-import { labelApart, ModelSide } from "../../graph/model_side";
-import { KeyIndex, nodeKey } from "../../graph/node_key";
+import type { ModelSide } from "../../graph/model_side";
+import { type KeyIndex, nodeKey } from "../../graph/node_key";
 import { firstOpening } from "../../graph/opening";
-import { parseQuery } from "../../graph/search_query";
-import { finishSliced, type Sliced } from "../../graph/sliced";
+import { finishSliced } from "../../graph/sliced";
 import { announce } from "../../ui/announce";
 import { KINDS } from "../../ui/kinds";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { palette } from "../../ui/tokens";
-import {
-  type DecodedAlignment,
-  type DecodedAudit,
-  fetchAlignment,
-  fetchAudit,
-  type Intent,
-} from "../../wire/comparison";
+import { type DecodedAudit, fetchAlignment, fetchAudit, type Intent } from "../../wire/comparison";
 import { fetchMeasurement, measurementOf } from "../../wire/measurement";
 import type { Address } from "../../wire/records";
 import { fetchStructure, type StructureTables } from "../../wire/structure";
+import { type Comparison, comparisonOf } from "./comparison";
+import { type Followed, outsideOfCone, outsideOfKinds, outsideOfWay } from "./faint_nodes";
 import { IntentHistory } from "./intent_history";
-
-/** Two models, their alignment (none for one model alone) and the tree that both make. */
-export interface Comparison {
-  tree: DiffTree;
-  alignment: DecodedAlignment | null;
-  keys: KeyIndex;
-  counts: KindCounts;
-}
+import { type Matches, matchesOf } from "./matches";
 
 /** What stays in place on the screen when something opens; `isPointed` when the pointer is on it. */
 export interface Anchor {
@@ -72,7 +56,7 @@ export class DiffState {
   readonly colouring: Signal<string>;
   readonly kinds: Signal<string>;
   readonly query: Signal<string>;
-  readonly cone = signal<"upstream" | "downstream" | "between" | null>(null);
+  readonly cone = signal<Followed>(null);
   readonly weighEdges = signal(false);
   /** The dimension of the selected node's result whose origin is shown; null for none. */
   readonly dimension = signal<{ side: SideName; position: number } | null>(null);
@@ -92,7 +76,7 @@ export class DiffState {
 
   readonly filter: ReadonlySignal<Set<number>>;
   readonly faint: ReadonlySignal<Uint8Array | null>;
-  readonly matches: ReadonlySignal<{ nodes: number[]; set: Set<number>; error: string }>;
+  readonly matches = signal<Matches>({ nodes: [], set: new Set(), error: "" });
   readonly painting: ReadonlySignal<Painting | null>;
   /** All that changes the picture as a whole. */
   readonly picture: ReadonlySignal<object>;
@@ -102,6 +86,8 @@ export class DiffState {
   private readonly structures = new Map<string, Promise<StructureTables>>();
   private lastTree: DiffTree | null = null;
   private auditedTree: DiffTree | null = null;
+  private stopSearch = new AbortController();
+  private searching: Promise<void> = Promise.resolve();
 
   constructor(readonly session: Session) {
     const { url } = session;
@@ -117,15 +103,12 @@ export class DiffState {
       return new Set<number>(KINDS.filter(({ id }) => wanted.includes(id)).map(({ kind }) => kind));
     });
     this.faint = computed(() => this.computeFaint());
-    this.matches = computed(() => {
-      const { value } = this.comparison;
-      const query = parseQuery(this.query.value);
-      const nodes: number[] = [];
-      if (value && this.query.value.trim() && !query.error) {
-        for (let node = 0; node < value.tree.count; node++)
-          if (query.matches(value.tree, node)) nodes.push(node);
-      }
-      return { nodes, set: new Set(nodes), error: query.error };
+    effect(() => {
+      const tree = this.comparison.value?.tree ?? null;
+      const text = this.query.value;
+      this.stopSearch.abort();
+      this.stopSearch = new AbortController();
+      this.searching = this.search(tree, text, this.stopSearch.signal);
     });
     this.verdicts = computed(() => {
       const rows = this.audit.value?.rows;
@@ -259,12 +242,21 @@ export class DiffState {
   }
 
   /** Goes to the next (or previous) result of the search. */
-  step(by: 1 | -1): void {
+  async step(by: 1 | -1): Promise<void> {
+    await this.searching;
     const { nodes } = this.matches.value;
     if (!nodes.length) return;
     const at = this.selected.value;
     const next = by > 0 ? nodes.find((node) => node > at) : nodes.findLast((node) => node < at);
     this.select(next ?? (by > 0 ? nodes[0]! : nodes.at(-1)!));
+  }
+
+  private async search(tree: DiffTree | null, text: string, signal: AbortSignal): Promise<void> {
+    try {
+      this.matches.value = await finishSliced(matchesOf(tree, text), signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
   }
 
   changeIntent(change: Partial<Intent>): void {
@@ -392,73 +384,13 @@ export class DiffState {
     return text.length <= LONGEST_OPEN ? text || "T:" : "";
   }
 
-  /** Which nodes recede: those outside of a dimension's way, outside of the cone, or without the kinds that are filtered for. */
   private computeFaint(): Uint8Array | null {
     const { value } = this.comparison;
     if (!value) return null;
-    const { tree, counts } = value;
-    const [selected, marked, direction] = [this.selected.value, this.marked.value, this.cone.value];
-    const filter = this.filter.value;
     const origin = this.origin.value;
-    if (origin && this.dimension.value) return outsideOf(tree, this.dimension.value.side, origin);
-    if (direction && selected > 0) {
-      const first = cone(tree, selected, direction === "upstream" ? "upstream" : "downstream");
-      const inside =
-        direction === "between" && marked > 0
-          ? between(tree, selected, marked)
-          : direction === "between"
-            ? null
-            : first;
-      if (inside) return inside.map((isIn) => 1 - isIn);
-    }
-    if (!filter.size) return null;
-    const faint = new Uint8Array(tree.count);
-    for (let node = 0; node < tree.count; node++) {
-      const own = filter.has(tree.kind[node]!);
-      faint[node] = own || [...filter].some((kind) => counts.count(node, kind) > 0) ? 0 : 1;
-    }
-    return faint;
+    const side = this.dimension.value?.side;
+    if (origin && side) return outsideOfWay(value.tree, side, origin);
+    const outside = outsideOfCone(value.tree, this.selected.value, this.marked.value, this.cone.value);
+    return outside ?? outsideOfKinds(value, this.filter.value);
   }
-}
-
-/** All that the picture needs, its data flow included, with pauses: models may be large. */
-function* comparisonOf(
-  t: StructureTables,
-  s: StructureTables | null,
-  alignment: DecodedAlignment | null,
-): Sliced<Comparison> {
-  const teacher = new ModelSide(t);
-  const student = s && new ModelSide(s);
-  if (student) labelApart(teacher, student);
-  const tree =
-    student && alignment ? yield* treeOf(teacher, student, alignment) : yield* singleTreeOf(teacher);
-  yield;
-  const keys = yield* KeyIndex.of(tree);
-  for (const side of ["teacher", "student"] as const) yield* slicedFlowOf(tree, side);
-  // What the first rows of the outline ask for.
-  for (const model of [teacher, student]) {
-    model?.moduleParameters(0);
-    yield;
-  }
-  return { tree, alignment, keys, counts: new KindCounts(tree) };
-}
-
-/** 1 for each node that a dimension did not come through. */
-function outsideOf(tree: DiffTree, side: SideName, { steps }: DimensionOrigin): Uint8Array {
-  const outside = new Uint8Array(tree.count).fill(1);
-  for (const { operator } of steps) {
-    const node = tree.operatorNode[side][operator]!;
-    if (node < 0) continue;
-    outside[node] = 0;
-    for (const ancestor of tree.ancestors(node)) outside[ancestor] = 0;
-  }
-  return outside;
-}
-
-/** Everything on a way from one node to the other, whichever comes first. */
-function between(tree: DiffTree, a: number, b: number): Uint8Array {
-  const [first, last] = [Math.min(a, b), Math.max(a, b)];
-  const down = cone(tree, first, "downstream");
-  const up = cone(tree, last, "upstream");
-  return down.map((isIn, node) => isIn & up[node]!);
 }

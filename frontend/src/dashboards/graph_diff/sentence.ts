@@ -1,6 +1,6 @@
 import type { Totals } from "../../gen/tb_plugin_structure/v1/structure_pb";
 import { exactNumber, ratio, shortBytes, shortNumber } from "../../ui/format";
-import type { Comparison } from "./diff_state";
+import type { Comparison } from "./comparison";
 
 /** The answer of the tab in one sentence. */
 export function sentenceOf({ tree, alignment }: Comparison): string {
