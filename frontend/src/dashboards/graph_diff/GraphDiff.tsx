@@ -31,6 +31,7 @@ const KEYS: KeyHelp = [
   ["← →", "close or go up, open or go in"],
   ["Enter", "open or close"],
   ["Space", "choose a second node"],
+  ["Shift+arrows", "move the graph"],
   ["f", "fit"],
   ["z", "zoom to the selection"],
   ["+ −", "zoom"],
@@ -40,6 +41,9 @@ const KEYS: KeyHelp = [
   ["x", "unpair"],
   ["Ctrl+Z", "undo a change of pairs; with Shift redo"],
 ];
+
+/** How far a key moves the graph. */
+const PAN_PIXELS = 80;
 
 const loadInspector = () => import("./Inspector").then(({ Inspector }) => Inspector);
 const loadPlanDialog = () => import("./PlanDialog").then(({ PlanDialog }) => PlanDialog);
@@ -174,6 +178,8 @@ function useDiffKeys(state: DiffState, commands: GraphCommands): void {
     const position = rows.findIndex(({ node }) => node === state.selected.value);
     return outlineKey(new KeyboardEvent("keydown", { key }), state, rows, position, comparison.tree);
   };
+  const pan = (x: number, y: number) => () =>
+    commands.view ? commands.view.panBy(PAN_PIXELS * x, PAN_PIXELS * y) : false;
   const selected = () => state.selected.value;
   const enter = arrow("Enter");
   const onButton = () => document.activeElement?.matches("button, summary, a") ?? false;
@@ -185,6 +191,10 @@ function useDiffKeys(state: DiffState, commands: GraphCommands): void {
     Enter: () => (onButton() ? false : enter()),
     f: () => commands.view?.fit(),
     z: () => commands.view?.zoomTo(selected(), placeSide(commands.scene, selected())),
+    "Shift+ArrowUp": pan(0, 1),
+    "Shift+ArrowDown": pan(0, -1),
+    "Shift+ArrowLeft": pan(1, 0),
+    "Shift+ArrowRight": pan(-1, 0),
     "+": () => commands.view?.zoomBy(1.25),
     "-": () => commands.view?.zoomBy(0.8),
     e: () => state.openAll(Math.max(0, selected())),

@@ -249,7 +249,7 @@ export function outlineKey(
   position: number,
   tree: DiffTree,
 ): boolean {
-  if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return false;
   const go = (to: number) => {
     const row = rows[Math.max(0, Math.min(rows.length - 1, to))];
     if (row) state.select(row.node, false);
