@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ TABS = {
     "attention": "structure_attention",
 }
 
+AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -55,6 +57,16 @@ class Tab:
 
     def expect_text(self, text: str, timeout: float = 30_000) -> None:
         expect(self.frame.locator("body")).to_contain_text(text, timeout=timeout)
+
+    def barriers(self) -> list[tuple[str, str]]:
+        """What axe finds that is serious for somebody: (rule, the first element's source)."""
+        if not AXE.is_file():
+            pytest.fail("axe-core is not installed; run `npm ci` in frontend/")
+        mark = f"name={TABS[self.name]}"
+        frame = next(frame for frame in self.page.frames if mark in frame.url)
+        frame.evaluate(AXE.read_text())
+        found = frame.evaluate("axe.run(document).then(result => result.violations)")
+        return [(item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in ("serious", "critical")]
 
     def text(self) -> str:
         return self.frame.locator("body").inner_text()

@@ -128,3 +128,60 @@ def test_columns_can_be_chosen(server: TensorBoardServer, open_tab: OpenTab) -> 
     tab.frame.get_by_label("T dtype").check()
     expect(tab.frame.get_by_role("columnheader", name="T dtype")).to_be_visible()
     expect(tab.page).to_have_url(re.compile(re.escape("teacher_dtype")))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_serious_barrier_for_anyone(server: TensorBoardServer, open_tab: OpenTab, theme: str) -> None:
+    tab = open_tab(server.url, "shape_audit", f"{PAIR}&level=leaf")
+    rows(tab)
+    if theme == "dark":
+        tab.page.evaluate("document.body.classList.add('dark-mode')")
+    assert tab.barriers() == [], "the table"
+    tab.frame.get_by_role("button", name="Columns").click()
+    assert tab.barriers() == [], "the column chooser"
+    tab.frame.locator(".finding").first.click()
+    expect(tab.frame.get_by_label("Details of the selected row")).to_be_visible()
+    assert tab.barriers() == [], "a finding and its row in full"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_serious_barrier_in_one_models_table(server: TensorBoardServer, open_tab: OpenTab, theme: str) -> None:
+    tab = open_tab(server.url, "shape_audit", "t=resnet%3Astructure%2FResNet-50&s=-&operator_drawer=1&at=T%3Aconv1")
+    tab.expect_text("new storage")
+    if theme == "dark":
+        tab.page.evaluate("document.body.classList.add('dark-mode')")
+    assert tab.barriers() == []
+
+
+def test_the_way_to_the_graph_and_back(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "shape_audit", f"{PAIR}&at=S%3Alayer2.1&drawer=1")
+    drawer = tab.frame.get_by_label("Details of the selected row")
+    drawer.get_by_role("button", name="Graph").click(timeout=30_000)
+    graph = Tab(tab.page, "graph_diff")
+    tree = graph.frame.get_by_role("treegrid")
+    expect(tree.locator('[role=row][aria-selected="true"]')).to_contain_text("layer2.1", timeout=30_000)
+    tree.press("2")
+    expect(tab.frame.locator(".grid-row.is-selected")).to_contain_text("layer2.1", timeout=30_000)
+
+
+def test_rows_are_copied_and_the_report_is_downloaded(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "shape_audit", f"{PAIR}&level=stage")
+    rows(tab)
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    export = tab.frame.get_by_role("button", name="Export")
+    export.click()
+    tab.frame.get_by_text("Copy these rows as TSV").click()
+    lines = tab.page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[0].split("\t")[:4] == ["T module", "T shape", "S module", "S shape"]
+    assert any(
+        line.startswith("layer1 Sequential\t1×256×56×56\tlayer1 Sequential\t1×64×56×56\tadapt") for line in lines
+    )
+    for kind, beginning in (
+        ("JSON", '{\n "summary"'),
+        ("CSV", "pair,teacher,student"),
+        ("Markdown", "# Shape audit: "),
+    ):
+        export.click()
+        with tab.page.expect_download() as download:
+            tab.frame.get_by_text(f"Download the report as {kind}").click()
+        assert download.value.path().read_text().startswith(beginning)
