@@ -40,8 +40,9 @@ class StructureWriter:
     Args:
         target: A log directory, or a ``torch.utils.tensorboard.SummaryWriter`` whose event file is then shared. A
             directory that already holds event files is left alone and the sub-run ``structure`` of it is used.
-        ranks: "zero": in a distributed run only rank 0 writes. "all": every rank writes, each its own variant
-            ("rank1", ...), and needs a log directory of its own.
+        ranks: "zero": in a distributed run only rank 0 writes. "all": every rank writes its own variant ("rank1", ...),
+            below a log directory into the run of that name (``runs/kd/rank1``; two processes cannot share an event
+            file). ``tb-structure diff`` and the Graph diff compare them. The process group must exist beforehand.
         attention_bytes_per_snapshot: Budget of one step's attention of one model, in bytes.
         attention_bytes_per_run: Budget of all attention that this writer writes, in bytes.
         enabled: False makes every method do nothing.
@@ -72,6 +73,8 @@ class StructureWriter:
         if not self._enabled:
             return
         if isinstance(target, (str, os.PathLike)):
+            if self._variant:
+                target = os.path.join(os.fspath(target), self._variant)
             event_file.check_writable(os.fspath(target))
             self._file = event_file.OwnEventFile(target)
         elif hasattr(target, "file_writer") or hasattr(target, "_get_file_writer"):
