@@ -43,13 +43,13 @@ def capture_error(observer: Observer, model: ObservedModel) -> structure_pb2.Cap
         type=type(failure.error).__name__,
         message=str(failure.error)[:2000],
         module_path=path,
-        source=_user_line(failure.error),
+        source=user_line(failure.error),
         kernel=failure.kernel,
         operands=failure.operands,
     )
 
 
-def _user_line(error: BaseException) -> str:
+def user_line(error: BaseException) -> str:
     """'file:line' of the innermost frame that is neither torch's nor ours."""
     own = __file__.rpartition("capture")[0]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -91,7 +91,7 @@ def explain(
     if recorded is not None and recorded.kernel:
         text += f"; {recorded.kernel} got {', '.join(recorded.operands) or 'no tensors'}"
     if type(error).__name__ in VALUE_ERRORS:
-        line = _user_line(error)
+        line = user_line(error)
         return (
             f"{where} looks at values of tensors{f' at {line}' if line else ''}, which fake tensors do not have "
             f"({type(error).__name__}). Record it with real tensors: leave out fake=True"

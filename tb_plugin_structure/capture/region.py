@@ -25,6 +25,8 @@ from tb_plugin_structure.capture.modules import without_local_wrappers
 from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.state import preserved_state
+from tb_plugin_structure.capture.symbolic import add_symbolic_dimensions
+from tb_plugin_structure.capture.symbolic_inputs import Symbolic, symbolic_inputs
 from tb_plugin_structure.capture.weightless import fake_model
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.structure import Structure
@@ -211,6 +213,7 @@ def capture(
     restore_state: bool = True,
     fake: bool = False,
     backward: Backward = None,
+    symbolic: Symbolic = False,
 ) -> Structure:
     """Run one forward pass of `model` as it is and return what it executed.
 
@@ -234,11 +237,16 @@ def capture(
             structure, with the quantities that :func:`observe` measures. No ``.grad`` is written; the backward pass is
             not part of the record. Parameters that no gradient reaches are in ``header.notes``, with the operator that
             cuts the way.
+        symbolic: Also give each dimension as an expression of the input dimensions, from a further pass that computes
+            nothing. True gives customary names (``B``, ``C``, ``H``, ``W``; ``B``, ``L``); a mapping such as
+            ``{"images": ("B", 3, "H", "W")}`` says which dimensions are free and how they are called. What the model
+            fixes, and conditions under which the expressions hold, are in ``header.symbolic``; see
+            :meth:`~tb_plugin_structure.records.structure.Structure.symbolic_shape`.
 
     Raises:
         CaptureFailed: When the forward pass raised; its ``structure`` reaches up to the failing operator.
         TypeError: When `model` is no module, or `backward` is neither a bool nor a function that returns a tensor.
-        ValueError: When what `backward` returns is no scalar.
+        ValueError: When what `backward` returns is no scalar, or `symbolic` does not fit the inputs.
     """
     check_backward(backward)
     if isinstance(model, ExportedProgram):
@@ -248,6 +256,8 @@ def capture(
     positional = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     named = dict(kwargs or {})
     inner = without_local_wrappers(model)
+    given = positional, named
+    dimensions = symbolic_inputs(symbolic, inner, *given) if symbolic else None
     with contextlib.ExitStack() as stack:
         if fake:
             positional, named = stack.enter_context(fake_model(inner, positional, named))
@@ -276,4 +286,7 @@ def capture(
         raise CaptureFailed(explain(name, inner, positional, named, failure, recorded), structure) from failure
     if structure is None:
         raise CaptureFailed(f"{name!r} ({type(inner).__name__}) ran without calling its forward; nothing was recorded")
+    if dimensions is not None:
+        with preserved_state(inner):
+            add_symbolic_dimensions(structure, inner, *given, dimensions)
     return structure

@@ -41,13 +41,20 @@ def fake_model(
     def fake(value: Any) -> Any:
         return mode.from_tensor(value, static_shapes=True) if isinstance(value, Tensor) else value
 
+    fake_args, fake_kwargs = tree_map(fake, (tuple(args), dict(kwargs)))
+    with fake_weights(model, mode):
+        yield fake_args, fake_kwargs
+
+
+@contextlib.contextmanager
+def fake_weights(model: nn.Module, mode: Any) -> Iterator[None]:
+    """Within, `mode` (a ``FakeTensorMode``) is entered and `model` has fake parameters and buffers of fixed sizes."""
     registered = {
         name: tensor
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]
         if not isinstance(tensor, UninitializedTensorMixin)
     }
-    fake_args, fake_kwargs = tree_map(fake, (tuple(args), dict(kwargs)))
     with mode:
-        swapped = {name: fake(tensor) for name, tensor in registered.items()}
+        swapped = {name: mode.from_tensor(tensor, static_shapes=True) for name, tensor in registered.items()}
         with _reparametrize_module(model, swapped, tie_weights=True) if swapped else contextlib.nullcontext():
-            yield fake_args, fake_kwargs
+            yield

@@ -33,10 +33,11 @@ def record(options: argparse.Namespace) -> Structure:
     model.train(options.train)
     try:
         with torch.no_grad() if options.meta else torch.enable_grad():
-            structure = capture(model, positional, named, name=options.name, variant=options.variant)
+            further: dict[str, Any] = {"variant": options.variant, "symbolic": options.symbolic}
+            structure = capture(model, positional, named, name=options.name, **further)
             if options.logdir:
                 with StructureWriter(options.logdir) as writer:
-                    writer.add_structure(options.name, model, positional, named, variant=options.variant)
+                    writer.add_structure(options.name, model, positional, named, **further)
     except CaptureFailed as error:
         raise CaptureError(str(error)) from error
     except OSError as error:

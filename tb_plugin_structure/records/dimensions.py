@@ -1,6 +1,6 @@
 """Expressions of symbolic dimensions: what a size becomes when the inputs have other sizes.
 
->>> predict("(H + 31)//32", {"H": 224})
+>>> predict("(H+31)//32", {"H": 224})
 7
 
 An expression is Python over whole numbers and the names of the input dimensions: ``+ - * // % **``, comparisons,

@@ -242,7 +242,7 @@ class Structure:
         return tuple(self.tensors.values("shape", tensor).tolist())
 
     def symbolic_shape(self, tensor: int) -> tuple[str, ...] | None:
-        """Each dimension of a tensor as an expression of the input dimensions: ``("B", "64", "(H + 1)//2")``.
+        """Each dimension of a tensor as an expression of the input dimensions: ``("B", "64", "(H+1)//2")``.
 
         None when the record has none for this tensor: it was made without ``symbolic=``, or the tensor's way through
         the model could not be followed. The names are those of ``header.symbolic.dimensions``.

@@ -36,7 +36,7 @@ WRITING = room("capture records v1 event_file checksum", "torch tensorboard nump
 ROOMS = {
     "v1": room("", "google"),
     "records": room("v1", "numpy"),
-    "capture": room("records v1", "torch numpy", "transformers flash_attn xformers tqdm psutil"),
+    "capture": room("records v1", "torch numpy sympy", "transformers flash_attn xformers tqdm psutil"),
     "analysis": room("records v1", "numpy", "distill scipy"),
     "distill": room("analysis records v1", "torch numpy", "tqdm"),
     "checksum": room("", "numpy google_crc32c tensorboard"),
