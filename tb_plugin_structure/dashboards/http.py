@@ -161,12 +161,15 @@ def _say(request: wrappers.Request, text: str, code: int, headers: Iterable[tupl
 
 
 def respond_json(query: Query, value: Any) -> wrappers.Response:
-    # Serialised here: http_util would turn NaN into the string "NaN", and large lists are faster so.
+    return respond(query, json_text(value), "application/json")
+
+
+def json_text(value: Any) -> str:
+    """JSON, not left to http_util: that would turn NaN into the string "NaN", and takes longer for large lists."""
     try:
-        text = json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False)
     except ValueError:
-        text = json.dumps(_without_nan(value), allow_nan=False)
-    return respond(query, text, "application/json")
+        return json.dumps(_without_nan(value), allow_nan=False)
 
 
 def _without_nan(value: Any) -> Any:

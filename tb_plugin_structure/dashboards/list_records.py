@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from werkzeug import wrappers
 
-from tb_plugin_structure.dashboards.http import Query, respond_json
+from tb_plugin_structure.dashboards.http import Query, json_text, respond
 from tb_plugin_structure.dashboards.store import Describe, RecordStore, StoredRecord
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_overview_header
-from tb_plugin_structure.records.blobs import RecordError, check_version
+from tb_plugin_structure.records.blobs import RecordError, check_version, compress
 from tb_plugin_structure.records.plan import decode_plan, plan_pins
 from tb_plugin_structure.records.structure import decode_header
 from tb_plugin_structure.v1 import measurement_pb2, structure_pb2
@@ -65,18 +65,37 @@ _KINDS: tuple[tuple[str, str, Describe], ...] = (
 )
 
 
-def list_records(store: RecordStore, context: Any, experiment: str) -> dict[str, list[dict[str, Any]]]:
-    """The listing; a record that cannot be read is a problem of its own and hides no other."""
+_Series = dict[str, dict[tuple[str, str], Hashable]]
+"""Data plugin -> (run, tag) -> what changes when records are added there."""
+
+
+def _series(store: RecordStore, context: Any, experiment: str) -> _Series:
+    plugins = [*(plugin for _, plugin, _ in _KINDS), names.ADD_GRAPH_PLUGIN]
+    return {plugin: store.series(context, experiment, plugin) for plugin in plugins}
+
+
+def list_records(
+    store: RecordStore, context: Any, experiment: str, series: _Series
+) -> tuple[dict[str, list[dict[str, Any]]], bool]:
+    """The listing, and whether it may be kept until something is added; a record that cannot be read is a problem of
+    its own and hides no other."""
     listing: dict[str, list[dict[str, Any]]] = {key: [] for key, _, _ in _KINDS}
     problems = listing["problems"] = []
+    all_lasting = True
     for key, plugin, describe in _KINDS:
-        for entry, wrong in _listed(store, context, experiment, plugin, _entries(store, experiment, key, describe)):
+        made, lasting = _listed(
+            store, context, experiment, plugin, series[plugin], _entries(store, experiment, key, describe)
+        )
+        all_lasting = all_lasting and lasting
+        for entry, wrong in made:
             listing[key] += entry
             problems += wrong
-    for entry, _ in _listed(store, context, experiment, names.ADD_GRAPH_PLUGIN, _graph_entries(store, experiment)):
+    plugin = names.ADD_GRAPH_PLUGIN
+    graphs, _ = _listed(store, context, experiment, plugin, series[plugin], _graph_entries(store, experiment))
+    for entry, _ in graphs:
         listing["structures"] += entry
     listing["structures"].sort(key=lambda entry: (entry["run"], entry["tag"]))
-    return listing
+    return listing, all_lasting
 
 
 Listed = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -88,14 +107,16 @@ def _listed(
     context: Any,
     experiment: str,
     plugin: str,
+    there: dict[tuple[str, str], Hashable],
     make: Callable[[list[StoredRecord]], tuple[Listed, bool]],
-) -> list[Listed]:
-    """One item for each run and tag, sorted. What has not grown since it was last listed is not read again.
+) -> tuple[list[Listed], bool]:
+    """One item for each run and tag, sorted, and whether all may be kept. What has not grown since it was last listed
+    is not read again.
 
     `make`: records of one run and tag -> (item, whether it may be kept).
     """
-    there = store.series(context, experiment, plugin)
     found: dict[tuple[str, str], Listed] = {}
+    all_lasting = True
     for series, state in there.items():
         kept = store.listed.peek((experiment, plugin, *series, state))
         if kept is not None:
@@ -105,14 +126,16 @@ def _listed(
         records: dict[tuple[str, str], list[StoredRecord]] = {}
         for record in store.records(context, experiment, plugin, missing):
             records.setdefault((record.run, record.tag), []).append(record)
+        all_lasting = records.keys() == missing  # else TensorBoard is just loading the rest
         for some in _portions(list(records.values())):
             store.read_ahead(experiment, [record for group in some for record in group])
             for group in some:
                 series = (group[0].run, group[0].tag)
                 found[series], lasting = make(group)
+                all_lasting = all_lasting and lasting
                 if lasting:
                     store.listed.put((experiment, plugin, *series, there[series]), found[series], 2_000 * len(group))
-    return [found[series] for series in sorted(found)]
+    return [found[series] for series in sorted(found)], all_lasting
 
 
 def _portions(groups: list[list[StoredRecord]], size: int = 500) -> Iterator[list[list[StoredRecord]]]:
@@ -177,7 +200,19 @@ def _problem(record: StoredRecord, error: Exception) -> dict[str, Any]:
 
 
 def handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
+    """The listing as compressed JSON. Until TensorBoard has read something new the last answer is sent again: of
+    hundreds of runs, what costs is not reading them but writing the JSON."""
+
     def handle(query: Query) -> wrappers.Response:
-        return respond_json(query, list_records(store, query.context, query.experiment))
+        series = _series(store, query.context, query.experiment)
+        key = ("list", query.experiment)
+        kept = store.answers.peek(key)
+        if kept is not None and kept[0] == series:
+            return respond(query, kept[1], "application/json", content_encoding="gzip")
+        listing, lasting = list_records(store, query.context, query.experiment, series)
+        body = compress(json_text(listing).encode())
+        if lasting:
+            store.answers.put(key, (series, body), len(body) + 300 * sum(map(len, series.values())))
+        return respond(query, body, "application/json", content_encoding="gzip")
 
     return handle
