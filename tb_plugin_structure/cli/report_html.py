@@ -67,10 +67,11 @@ def report_html(teacher: Side, student: Side | None, *, policy: str = "copy", pi
         for letter, side in zip("ts", both, strict=False)
         for name, value in side.key._asdict().items()
     }
-    for each in () if student is None else dict.fromkeys([policy, *POLICIES]):
-        alignment = align(teacher=teacher.structure, student=student.structure, policy=each, pins=dict(pins))
-        key = _answer_key("api/alignment", **sides, policy=each, **intent)
-        answers[key] = _packed(alignment.to_proto().SerializeToString())
+    if student is not None:
+        for each in dict.fromkeys([policy, *POLICIES]):
+            alignment = align(teacher=teacher.structure, student=student.structure, policy=each, pins=dict(pins))
+            key = _answer_key("api/alignment", **sides, policy=each, **intent)
+            answers[key] = _packed(alignment.to_proto().SerializeToString())
     state = {"t": _side_text(teacher.key), "s": "-" if student is None else _side_text(student.key), **intent}
     if policy != "copy":
         state["policy"] = policy
