@@ -27,6 +27,8 @@ POSITIONS_A_WIDTH = 5
 
 _MOST_TILED_CELLS = 4096 * 4096
 _MOST_QUERY_KEY_BYTES = 4 << 20
+_MOST_COMPARED_CELLS = 1 << 27
+"""Every row of a head is compared when it is kept: 11,000 x 11,000 take a few seconds of one processor."""
 _ROWS_BYTES = 1 << 20
 _LEAST_ROWS, _MOST_ROWS = 4, 32
 _CHECKED_CELLS = 1 << 20
@@ -108,7 +110,8 @@ def _query_key(source: Source, example: int, head: int) -> KeptHead | None:
         return stored
     if not isinstance(source, QueryKeySource):
         return None
-    if 2 * source.width * (source.queries + source.keys) > _MOST_QUERY_KEY_BYTES:
+    stored_size = 2 * source.width * (source.queries + source.keys)
+    if stored_size > _MOST_QUERY_KEY_BYTES or source.queries * source.keys > _MOST_COMPARED_CELLS:
         return None
     found = query_key(source, example, head)
     if found is None:

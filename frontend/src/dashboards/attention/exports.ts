@@ -99,7 +99,7 @@ function shownArrays(state: AttentionState): Record<string, NpyArray> {
         planes.forEach((plane, index) => {
           if (plane !== null) values.set(decodePlane(plane).values as Float32Array, index * cells);
         });
-        arrays[`${name}_layer${layer}_${kind}`] = {
+        arrays[`${name}_layer${layer}_${kind}_plane`] = {
           values,
           shape: [heads.length, record.overviewRows, record.overviewColumns],
         };
