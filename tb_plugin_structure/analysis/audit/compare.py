@@ -42,6 +42,36 @@ class Comparison:
         return self.verdict == INCOMPATIBLE and "constant" not in self.classes
 
 
+class Comparisons:
+    """Compares features of two models; the layers of a model repeat the same few pairs, which are compared once."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._known: dict[object, Comparison] = {}
+
+    def of(self, teacher: Feature, student: Feature) -> Comparison:
+        """As :func:`compare`."""
+        key = (_facts(teacher), _facts(student))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = compare(teacher, student, self.options)
+        return found
+
+
+def _facts(feature: Feature) -> tuple[object, ...]:
+    """All that a comparison looks at: not where the feature stands."""
+    return (
+        feature.dimensions,
+        feature.element,
+        feature.dtype,
+        feature.device,
+        feature.after_activation,
+        feature.class_name,
+        feature.is_constant,
+        feature.tensor < 0,
+    )
+
+
 def compare(teacher: Feature, student: Feature, options: Options | None = None) -> Comparison:
     """Compare two features. Never raises."""
     options = options or Options()

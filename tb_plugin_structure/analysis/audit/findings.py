@@ -64,6 +64,8 @@ class Context:
     outside: Structure | None = None
     measurements: Mapping[str, Measurement] = field(default_factory=dict)
     hooks: Sequence[tuple[str, str]] = ()
+    live: dict[str, bytearray] = field(default_factory=dict, repr=False)
+    """Role -> kernels whose values matter; several rules ask for it."""
 
     @property
     def sides(self) -> tuple[Side, Side]:

@@ -37,7 +37,7 @@ def cuts(side: Side, parameters: Iterable[str]) -> dict[str, str]:
 def _fates(side: Side) -> dict[int, int]:
     """Tensor -> the kernel that cuts the gradient on the way from it to the loss; -1 where none does."""
     carries = side.structure.tensors["requires_grad"].tolist()
-    reads = side.structure.kernels.column_lists("also_reads")
+    reads = side.names.also_reads
     fate: dict[int, int] = {}
     for kernel in range(len(side.names.outputs) - 1, -1, -1):
         onward = [tensor for tensor in side.names.outputs[kernel] if carries[tensor]]

@@ -12,6 +12,12 @@ from tb_plugin_structure.analysis.audit.side import Side
 
 def live_kernels(side: Side, context: Context) -> bytearray:
     """Kernels from which a value reaches an output, or a module output that the loss of the step used; 1 a kernel."""
+    if side.role not in context.live:
+        context.live[side.role] = _live_kernels(side, context)
+    return context.live[side.role]
+
+
+def _live_kernels(side: Side, context: Context) -> bytearray:
     structure = side.structure
     needed = bytearray(structure.tensors.rows)
     for call in (0, *_used_outside(side, context)):
@@ -19,7 +25,7 @@ def live_kernels(side: Side, context: Context) -> bytearray:
             needed[tensor] = 1
     live = bytearray(structure.kernels.rows)
     inputs, outputs = side.names.inputs, side.names.outputs
-    reads = structure.kernels.column_lists("also_reads")
+    reads = side.names.also_reads
     for kernel in range(structure.kernels.rows - 1, -1, -1):
         if any(needed[tensor] for tensor in outputs[kernel]):
             live[kernel] = 1

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.arguments import Arguments, kernel_arguments
 from tb_plugin_structure.analysis.audit.feature import Dimension
 from tb_plugin_structure.analysis.audit.kernel_meanings import LAST, MAPS, RULES, SEQUENCE_FIRST, Label, carry, named
 from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.records.table import Table
 
 
 class Names:
@@ -27,15 +29,16 @@ class Names:
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self.labels: dict[int, Label] = {}
-        self.shapes: list[list[int]] = structure.tensors.column_lists("shape")
+        self.shapes: list[list[int]] = shared_lists(structure.tensors, "shape")
         self.parameters: dict[int, str] = {}
         origins = structure.tensors["origin"].tolist()
         for tensor, parameter in enumerate(structure.tensors["parameter"].tolist()):
             if parameter >= 0 and origins[tensor] == 2:
                 self.parameters[tensor] = structure.parameters.text("path", parameter)
         self.kernel_names = [base_name(name) for name in structure.kernels.column_texts("name")]
-        self.inputs = structure.kernels.column_lists("inputs")
-        self.outputs = structure.kernels.column_lists("outputs")
+        self.inputs = shared_lists(structure.kernels, "inputs")
+        self.outputs = shared_lists(structure.kernels, "outputs")
+        self.also_reads = shared_lists(structure.kernels, "also_reads")
         self.sequence_first_calls: list[int] = []
         """Calls of modules that say ``batch_first=False``, in order."""
         self._done = False
@@ -284,6 +287,25 @@ class Names:
                 return None
             chain.append(data[0])  # of two predictions that are averaged, either one tells
         return None
+
+
+def shared_lists(table: Table, column: str) -> list[list[int]]:
+    """Like ``Table.column_lists``, equal lists being one object: a large record has a million short ones, and making
+    as many objects would have Python's garbage collector look at everything in memory again and again."""
+    values, offsets = table[column].tolist(), table.offsets(column).tolist()
+    known: dict[tuple[int, ...], list[int]] = {}
+    empty: list[int] = []
+    lists = []
+    for begin, end in pairwise(offsets):
+        if begin == end:
+            lists.append(empty)
+            continue
+        key = tuple(values[begin:end])
+        found = known.get(key)
+        if found is None:
+            found = known[key] = list(key)
+        lists.append(found)
+    return lists
 
 
 _EMBEDS = ("embed", "proj", "pool")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tb_plugin_structure.analysis.audit.causes import Causes
-from tb_plugin_structure.analysis.audit.compare import UNMATCHED, Comparison, Options, compare
+from tb_plugin_structure.analysis.audit.compare import UNMATCHED, Comparison, Comparisons, Options
 from tb_plugin_structure.analysis.audit.costs import Cost, call_cost, total_cost
 from tb_plugin_structure.analysis.audit.feature import Feature
 from tb_plugin_structure.analysis.audit.side import Side, common_elements
@@ -116,9 +116,11 @@ def build_rows(alignment: Any, teacher: Side, student: Side, options: Options) -
     pairs = read_pairs(alignment)
     names = _StageNames(pairs, teacher, student)
     causes = Causes(teacher, student)
+    comparisons = Comparisons(options)
     policies = [str(getattr(stack, "policy", "")) for stack in getattr(alignment, "stacks", [])]
     return [
-        _row(pair, names.of(pair), teacher, student, options, causes, policies) for pair in _in_execution_order(pairs)
+        _row(pair, names.of(pair), teacher, student, comparisons, causes, policies)
+        for pair in _in_execution_order(pairs)
     ]
 
 
@@ -164,7 +166,7 @@ def _row(
     stage: tuple[str, int],
     teacher: Side,
     student: Side,
-    options: Options,
+    comparisons: Comparisons,
     causes: Causes,
     policies: Sequence[str],
 ) -> Row:
@@ -173,7 +175,7 @@ def _row(
         elements = teacher.elements(pair.teacher), student.elements(pair.student)
         chosen = common_elements(*elements) if all(elements) else (None, None)
         t, s = teacher.feature(pair.teacher, chosen[0]), student.feature(pair.student, chosen[1])
-        comparison = compare(t, s, options)
+        comparison = comparisons.of(t, s)
     else:
         t = teacher.feature(pair.teacher) if pair.teacher >= 0 else None
         s = student.feature(pair.student) if pair.student >= 0 else None

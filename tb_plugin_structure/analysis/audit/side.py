@@ -12,7 +12,7 @@ import numpy as np
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.feature import Dimension, Feature
 from tb_plugin_structure.analysis.audit.findings import Finding
-from tb_plugin_structure.analysis.audit.naming import Names
+from tb_plugin_structure.analysis.audit.naming import Names, shared_lists
 from tb_plugin_structure.analysis.audit.stages import Stages
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.records.table import Array, Table
@@ -43,7 +43,7 @@ class Side:
         self._modules: list[int] = calls["module"].tolist()
         self._modified: list[int] = calls["modified_after_return"].tolist()
         self._raised: list[int] = calls["raised"].tolist()
-        self._outputs: list[list[int]] = calls.column_lists("outputs")
+        self._outputs: list[list[int]] = shared_lists(calls, "outputs")
         self._requires_grad: list[int] = tensors["requires_grad"].tolist()
         self._producers: list[int] = tensors["producer"].tolist()
         self._dtypes, self._devices = tensors.column_texts("dtype"), tensors.column_texts("device")
@@ -170,7 +170,7 @@ class Side:
         tensors = self.structure.tensors
         # What has no known way to the input counts as varying, unless it is a parameter, a buffer or a constant.
         varies = bytearray((tensors["origin"] == _INPUT) | (tensors["origin"] == _EXTERNAL))
-        reads = self.structure.kernels.column_lists("also_reads")
+        reads = self.names.also_reads
         for kernel, outputs in enumerate(self.names.outputs):
             if any(varies[t] for t in self.names.inputs[kernel]) or any(varies[t] for t in reads[kernel]):
                 for tensor in outputs:

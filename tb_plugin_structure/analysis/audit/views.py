@@ -8,6 +8,7 @@ fits no such reading mixes dimensions; :func:`view` then returns None.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from tb_plugin_structure.analysis.audit import feature as dim
@@ -41,7 +42,13 @@ def merge(factors: Sequence[Dimension]) -> Dimension:
 
 def view(dimensions: Sequence[Dimension], shape: Sequence[int]) -> tuple[Dimension, ...] | None:
     """Meaning of `dimensions` seen under `shape`; None when the view mixes them."""
-    queue, shape = list(dimensions), list(shape)
+    return _view(tuple(dimensions), tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _view(dimensions: tuple[Dimension, ...], sizes: tuple[int, ...]) -> tuple[Dimension, ...] | None:
+    """Layers of one model repeat the same few views."""
+    queue, shape = list(dimensions), list(sizes)
     space = [d.size for d in dimensions if d.name in dim.SPATIAL]
     # Channels of a map that stays a map fall into groups; where its positions are joined they are attention heads.
     in_map = len(space) > 1 and shape[-len(space) :] == space

@@ -42,7 +42,7 @@ def _read_by_live_kernels(side: Side, context: Context) -> set[int]:
     """Rows of the parameters whose values reach an output."""
     rows = side.structure.tensors["parameter"].tolist()
     live = live_kernels(side, context)
-    reads = side.structure.kernels.column_lists("also_reads")
+    reads = side.names.also_reads
     return {
         rows[tensor]
         for kernel, alive in enumerate(live)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import permutations
 from math import prod
 
@@ -67,6 +68,11 @@ def mixes(label: Sequence[Dimension], target: Sequence[int]) -> bool:
     >>> mixes(heads_first, (2, 5, 12)), mixes(heads_first, (2, 3, 20))
     (True, False)
     """
+    return _mixes(tuple(label), tuple(target))
+
+
+@lru_cache(maxsize=4096)
+def _mixes(label: tuple[Dimension, ...], target: tuple[int, ...]) -> bool:
     if len(label) < 3 or len(label) > _LONGEST or any(dimension.name in _UNCLEAR for dimension in label):
         return False
     if prod(target) != prod(d.size for d in label) or view(label, target) is not None:
