@@ -46,7 +46,7 @@ def flat(value: Any) -> list[Tensor]:
 def kept(tensor: Tensor) -> Tensor:
     """A copy with the same strides that nothing changes any more."""
     with torch.no_grad():
-        if tensor.layout is not torch.strided or tensor.is_quantized:
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_conj():
             return tensor.detach().clone()
         low = tensor.storage_offset()
         extent = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
@@ -88,6 +88,9 @@ def bits(tensor: Tensor) -> bytes:
         tensor = tensor.to_dense()
     if tensor.is_quantized:
         tensor = tensor.int_repr()
+    if tensor.is_nested:
+        tensor = torch.cat([part.flatten() for part in tensor.unbind()])
+    tensor = tensor.resolve_conj()
     return bytes(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()) if tensor.numel() else b""
 
 
