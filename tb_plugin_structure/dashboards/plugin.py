@@ -10,6 +10,7 @@ from tb_plugin_structure.dashboards import (
     serve_attention,
     serve_divergence,
     serve_parts,
+    serve_rollout,
     static_files,
 )
 from tb_plugin_structure.dashboards.http import WsgiApp, route
@@ -45,6 +46,7 @@ class _Dashboard(base_plugin.TBPlugin):  # type: ignore[misc]
             "/api/attention/window": route(serve_attention.window_handler(store)),
             "/api/attention/stored": route(serve_attention.stored_handler(store)),
             "/api/attention/comparison": route(serve_attention.comparison_handler(store)),
+            "/api/attention/rollout": route(serve_rollout.rollout_handler(store)),
             "/api/attention/divergence": route(serve_divergence.divergence_handler(store)),
             "/static/*": route(static_files.handler(static_files.read_static())),
         }

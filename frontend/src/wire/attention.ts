@@ -157,6 +157,14 @@ export async function fetchHead(
   );
 }
 
+/** Attention rollout up to a layer: a square matrix, over positions or over the blocks of the overview. */
+export async function fetchRollout(address: Address, layer: number): Promise<Matrix> {
+  const bytes = await getBytes("api/attention/rollout", { ...address, layer });
+  const values = new Float32Array(bytes.slice().buffer);
+  const side = Math.round(Math.sqrt(values.length));
+  return { values, rows: side, columns: side };
+}
+
 let halves: Float32Array | undefined;
 
 export interface LayerPair {

@@ -125,6 +125,21 @@ def test_divergence_of_shown_heads_from_the_finest_resolution(
     assert divergence(server, 0, 1, "1-1")[0][2] == pytest.approx(truth, abs=2e-3)
 
 
+def test_rollout_over_the_blocks_of_the_overviews(server: TensorBoardServer) -> None:
+    """Rows of a product of mixed rows sum to 1; up to the first layer it is half the map and half the identity."""
+    values = []
+    for layer in (0, 1):
+        text = urlencode({**address(server), "layer": layer})
+        data = np.frombuffer(server.get(f"{TAB}/api/attention/rollout?{text}"), "<f4")
+        values.append(data.reshape(64, 64))
+        np.testing.assert_allclose(values[layer].sum(-1), 1.0, atol=0.05)
+    address_text = urlencode({**address(server), "part": "mass"})
+    codes = np.frombuffer(server.get(f"{TAB}/api/attention/overview?{address_text}"), np.uint8).reshape(2, 2, 64, 64)
+    heads = (codes[0] / 255.0) ** 2
+    first = values[0] - 0.5 * np.eye(64)
+    assert np.argmax(first[40]) == np.argmax(heads.mean(0)[40])
+
+
 def test_divergence_of_chosen_rows(server: TensorBoardServer) -> None:
     assert divergence(server, 0, 0, "1-1", step=1) == [[1, 1, 0.0, "2 of 600 queries"]]
 

@@ -9,6 +9,20 @@ export function ViewOptions({ state, view }: { state: AttentionState; view: View
   const isOverview = view === "overview";
   return (
     <span class="view-options">
+      {view === "head" && (
+        <label data-tip="One head, or what reaches the chosen layer from the input through all layers before it, heads averaged">
+          map{" "}
+          <select
+            value={state.shows.value}
+            onChange={(event) => {
+              state.shows.value = event.currentTarget.value;
+            }}
+          >
+            <option value="">head</option>
+            <option value="rollout">rollout</option>
+          </select>
+        </label>
+      )}
       {isOverview && (
         <label data-tip="What the colour of a head shows">
           colour{" "}

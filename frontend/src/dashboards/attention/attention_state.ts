@@ -10,6 +10,7 @@ import {
   type AttentionOverview,
   fetchComparison,
   fetchHead,
+  fetchRollout,
   fetchStoredHeads,
   fetchWindow,
   type LayerPair,
@@ -67,6 +68,8 @@ export class AttentionState {
   readonly plane: ReadonlySignal<PlaneKind>;
   /** Statistic shown as colour; "" for the maps themselves. */
   readonly statistic: Signal<string>;
+  /** "rollout" shows what reaches a layer from the input instead of one head; "" the head. */
+  readonly shows: Signal<string>;
   readonly hideSpecial: Signal<string>;
   /** Share of each row's mass that is drawn, its largest values first; 1 draws all. */
   readonly topMass: ReadonlySignal<number>;
@@ -102,6 +105,7 @@ export class AttentionState {
     this.scaleText = url.text("scale", "sqrt");
     this.planeText = url.text("plane", "maximum");
     this.statistic = url.text("colour");
+    this.shows = url.text("shows");
     this.hideSpecial = url.text("hide");
     this.topMassText = url.text("mass", "100");
     this.topMass = computed(() => {
@@ -290,6 +294,24 @@ export class AttentionState {
     return known;
   }
 
+  /** Rollout up to the chosen layer, or the chosen head. */
+  private shownMatrix(name: SideName, choice: HeadChoice, shows: string): Promise<HeadMatrix | null> {
+    const overview = this.overview(name);
+    const record = overview?.layers[choice.layer];
+    if (shows !== "rollout" || overview === undefined || record === undefined)
+      return this.headMatrix(name, choice);
+    return fetchRollout(overview.address, choice.layer).then((matrix) => ({
+      matrix,
+      queries: record.queryLength,
+      keys: record.keyLength,
+      isFull: matrix.rows === record.queryLength,
+      guarantee: `rollout from the first layer to layer ${choice.layer}, half of each layer being its residual (Abnar and Zuidema 2020)${
+        matrix.rows === record.queryLength ? "" : `, over ${matrix.rows} × ${matrix.columns} blocks`
+      }`,
+      parts: null,
+    }));
+  }
+
   private async readHead(
     overview: AttentionOverview,
     { layer, head }: HeadChoice,
@@ -401,8 +423,9 @@ export class AttentionState {
     });
     effect(() => {
       const choice = this.chosen[name].value;
+      const shows = this.view.value === "head" ? this.shows.value : "";
       if (this.overview(name) === undefined || choice === null) data.matrix.clear();
-      else void data.matrix.load("Reading the head", () => this.headMatrix(name, choice));
+      else void data.matrix.load("Reading the head", () => this.shownMatrix(name, choice, shows));
     });
   }
 
