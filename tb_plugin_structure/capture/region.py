@@ -21,12 +21,15 @@ from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
 from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.importers import structure_of_program
+from tb_plugin_structure.capture.memory import measure_memory
 from tb_plugin_structure.capture.modules import without_local_wrappers
 from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.observer import ObservedModel, Observer
+from tb_plugin_structure.capture.repetition import Repetition
 from tb_plugin_structure.capture.state import preserved_state
 from tb_plugin_structure.capture.symbolic import add_symbolic_dimensions
 from tb_plugin_structure.capture.symbolic_inputs import Symbolic, symbolic_inputs
+from tb_plugin_structure.capture.timing import measure_times, passes_asked_for, reads_values
 from tb_plugin_structure.capture.weightless import fake_model
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.structure import Structure
@@ -214,6 +217,8 @@ def capture(
     fake: bool = False,
     backward: Backward = None,
     symbolic: Symbolic = False,
+    time: int | bool = False,
+    memory: bool = False,
 ) -> Structure:
     """Run one forward pass of `model` as it is and return what it executed.
 
@@ -242,6 +247,11 @@ def capture(
             ``{"images": ("B", 3, "H", "W")}`` says which dimensions are free and how they are called. What the model
             fixes, and conditions under which the expressions hold, are in ``header.symbolic``; see
             :meth:`~tb_plugin_structure.records.structure.Structure.symbolic_shape`.
+        time: Also measure times: the number of further, warm passes whose median counts, True for 5. Fills the columns
+            ``duration_ns`` of module calls and operators, by CUDA events for a model on one CUDA device and by the
+            wall clock elsewhere; each is run twice, once for modules and once for kernels.
+        memory: Also count memory in one further pass: ``peak_bytes`` of module calls, and ``saved_bytes`` of operators,
+            which autograd keeps until the backward pass. Works with ``fake=True`` too.
 
     Raises:
         CaptureFailed: When the forward pass raised; its ``structure`` reaches up to the failing operator.
@@ -258,6 +268,10 @@ def capture(
     inner = without_local_wrappers(model)
     given = positional, named
     dimensions = symbolic_inputs(symbolic, inner, *given) if symbolic else None
+    passes = passes_asked_for(time)
+    if passes and (fake or not reads_values(*given, inner)):
+        raise ValueError("time= needs a pass that computes: neither fake=True nor tensors on the meta device")
+    repetition = Repetition(inner, *given, fake=fake) if passes or memory else None
     with contextlib.ExitStack() as stack:
         if fake:
             positional, named = stack.enter_context(fake_model(inner, positional, named))
@@ -286,7 +300,26 @@ def capture(
         raise CaptureFailed(explain(name, inner, positional, named, failure, recorded), structure) from failure
     if structure is None:
         raise CaptureFailed(f"{name!r} ({type(inner).__name__}) ran without calling its forward; nothing was recorded")
+    if repetition is not None:
+        _measure_cost(structure, inner, repetition, passes, memory)
     if dimensions is not None:
         with preserved_state(inner):
             add_symbolic_dimensions(structure, inner, *given, dimensions)
     return structure
+
+
+def _measure_cost(structure: Structure, model: nn.Module, repetition: Repetition, passes: int, memory: bool) -> None:
+    """Times and memory from further passes; one that cannot be repeated, or fails, costs these figures alone."""
+    repetition.check()
+    if repetition.refusal:
+        structure.header.notes.append(f"Times and memory were not measured: {repetition.refusal}.")
+        return
+    for wanted, what in ((passes, "Times"), (memory, "Memory")):
+        try:
+            if wanted and what == "Times":
+                measure_times(structure, repetition, passes, model)
+            elif wanted:
+                measure_memory(structure, repetition, model)
+        except Exception as error:
+            text = (str(error).splitlines() or [""])[0][:200]
+            structure.header.notes.append(f"{what} could not be measured: {type(error).__name__}: {text}")

@@ -12,13 +12,35 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 
+class RandomState:
+    """The random states of torch (CPU, and the CUDA devices that the model's tensors are on), of Python's ``random``
+    and of numpy, as they were when this was made."""
+
+    def __init__(self, model: nn.Module) -> None:
+        cuda: list[int] = []
+        if torch.cuda.is_initialized():
+            cuda = sorted({t.device.index for t in [*model.parameters(), *model.buffers()] if t.device.type == "cuda"})
+        self._torch = torch.get_rng_state()
+        self._cuda = [(device, torch.cuda.get_rng_state(device)) for device in cuda]
+        self._python = random.getstate()
+        self._numpy_random = getattr(sys.modules.get("numpy"), "random", None)
+        self._numpy = self._numpy_random.get_state() if self._numpy_random is not None else None
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._torch)
+        for device, state in self._cuda:
+            torch.cuda.set_rng_state(state, device)
+        random.setstate(self._python)
+        if self._numpy_random is not None:
+            self._numpy_random.set_state(self._numpy)
+
+
 @contextlib.contextmanager
 def preserved_state(model: nn.Module) -> Iterator[None]:
     """Put buffers and random states back at the end, whatever happened.
 
-    Kept: the contents of all registered buffers and which tensor each name holds; the random states of torch (CPU,
-    and the CUDA devices that the model's tensors are on), of Python's ``random`` and of numpy. Plain Python attributes
-    that a forward pass changes are not known to be state and are left.
+    Kept: the contents of all registered buffers and which tensor each name holds; the random states of
+    :class:`RandomState`. Plain Python attributes that a forward pass changes are not known to be state and are left.
     """
     registered = [
         (module, name, buffer)
@@ -28,23 +50,11 @@ def preserved_state(model: nn.Module) -> Iterator[None]:
     ]
     with torch.no_grad():
         copies = [None if buffer.is_meta or _lazy(buffer) else buffer.clone() for _, _, buffer in registered]
-    cuda: list[int] = []
-    if torch.cuda.is_initialized():
-        cuda = sorted({t.device.index for t in [*model.parameters(), *model.buffers()] if t.device.type == "cuda"})
-    torch_state = torch.get_rng_state()
-    cuda_states = [(device, torch.cuda.get_rng_state(device)) for device in cuda]
-    python_state = random.getstate()
-    numpy_random = getattr(sys.modules.get("numpy"), "random", None)
-    numpy_state = numpy_random.get_state() if numpy_random is not None else None
+    random_state = RandomState(model)
     try:
         yield
     finally:
-        torch.set_rng_state(torch_state)
-        for device, state in cuda_states:
-            torch.cuda.set_rng_state(state, device)
-        random.setstate(python_state)
-        if numpy_random is not None:
-            numpy_random.set_state(numpy_state)
+        random_state.restore()
         with torch.no_grad():
             for (module, name, buffer), copy in zip(registered, copies, strict=True):
                 if module._buffers.get(name) is not buffer and not _lazy(buffer):
