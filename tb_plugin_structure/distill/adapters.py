@@ -143,8 +143,8 @@ def _function(step: steps.Step) -> Callable[[Any], Any]:
             return lambda x: x[:, position]
         case steps.MeanTokens():
             return lambda x: x.mean(dim=1)
-        case steps.PrependMean(count):
-            return lambda x: torch.cat((x.mean(dim=1, keepdim=True).expand(-1, count, -1), x), dim=1)
+        case steps.PrependMean(count, start):
+            return lambda x: _insert_mean(x, count, start)
         case steps.Permute(order, _):
             return lambda x: x.permute(order)
         case steps.MapToTokens():
@@ -199,6 +199,11 @@ def _drop_tokens(x: Tensor, count: int, start: int, dimensions: tuple[int, ...])
         rest = x.narrow(axis, start + count, x.shape[axis] - start - count)
         x = torch.cat((x.narrow(axis, 0, start), rest), dim=axis) if start else rest
     return x
+
+
+def _insert_mean(x: Tensor, count: int, start: int) -> Tensor:
+    mean = x[:, start:].mean(dim=1, keepdim=True).expand(-1, count, -1)
+    return torch.cat((x[:, :start], mean, x[:, start:]), dim=1)
 
 
 def _unsqueeze(x: Tensor, dimensions: tuple[int, ...]) -> Tensor:

@@ -103,16 +103,11 @@ class Routes(Chain):
                 self.add(ResizeGrid(special, grid_student, grid_teacher))
             if special < wanted:
                 self.mismatch("special tokens")
-                if special:
-                    raise Refusal(
-                        f"the teacher has {wanted} special tokens, the student {special}; drop them on both sides and "
-                        "compare the grids"
-                    )
-                self.add(PrependMean(wanted))
+                missing = wanted - special
+                self.add(PrependMean(missing, special))
                 self.note = (
-                    f"the student has no counterpart of the teacher's {wanted} special "
-                    f"token{'s' if wanted > 1 else ''}: its mean token stands in; comparing the grids alone "
-                    f"(teacher[:, {wanted}:]) is the alternative"
+                    f"the student has no counterpart of {missing} of the teacher's special tokens: its mean token "
+                    f"stands in; comparing the grids alone (teacher[:, {wanted}:]) is the alternative"
                 )
             return
         self.mismatch("tokens")

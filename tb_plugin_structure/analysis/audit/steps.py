@@ -118,18 +118,27 @@ class MeanTokens(Step):
 
 @dataclass(frozen=True)
 class PrependMean(Step):
-    """Put the mean token in front `count` times, where the teacher has special tokens that the student has not."""
+    """Put `count` copies of the mean token in front of the tokens from position `start` on: special tokens of the
+    teacher that the student has not."""
 
     count: int
+    start: int = 0
 
     def line(self) -> str:
-        return f"PrependMean({self.count})"
+        return f"PrependMean({self.count})" if self.start == 0 else f"InsertMean({self.count} at {self.start})"
 
     def shape(self, shape: Shape) -> Shape:
+        if shape[1] <= self.start:
+            raise ShapeError(f"{shape} has no tokens behind the first {self.start}")
         return (shape[0], shape[1] + self.count, *shape[2:])
 
     def statements(self) -> list[str]:
-        return [f"x = torch.cat((x.mean(dim=1, keepdim=True).expand(-1, {self.count}, -1), x), dim=1)"]
+        if self.start == 0:
+            return [f"x = torch.cat((x.mean(dim=1, keepdim=True).expand(-1, {self.count}, -1), x), dim=1)"]
+        return [
+            f"mean = x[:, {self.start}:].mean(dim=1, keepdim=True).expand(-1, {self.count}, -1)",
+            f"x = torch.cat((x[:, :{self.start}], mean, x[:, {self.start}:]), dim=1)",
+        ]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -139,6 +140,55 @@ class Perceptron(nn.Module):
         return self.layers(self.flatten(image))
 
 
+class Recurrent(nn.Module):
+    """A tagger; its LSTM reads in both directions."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(99, width)
+        self.lstm = nn.LSTM(width, width, 2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(2 * width, 9)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.head(self.lstm(self.embed(input_ids))[0])
+
+
+class UNet(nn.Module):
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        widths = [width * 2**level for level in range(depth + 1)]
+        self.first = self._block(3, width)
+        self.downs = nn.ModuleList(nn.Sequential(nn.MaxPool2d(2), self._block(a, b)) for a, b in pairwise(widths))
+        self.ups = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in reversed(list(pairwise(widths))))
+        self.joins = nn.ModuleList(self._block(2 * a, a) for a in reversed(widths[:-1]))
+        self.last = nn.Conv2d(width, 5, 1)
+
+    @staticmethod
+    def _block(source: int, target: int) -> nn.Sequential:
+        return nn.Sequential(nn.Conv2d(source, target, 3, padding=1), nn.BatchNorm2d(target), nn.ReLU())
+
+    def forward(self, image: Tensor) -> Tensor:
+        maps = [self.first(image)]
+        for down in self.downs:
+            maps.append(down(maps[-1]))
+        x = maps.pop()
+        for up, join in zip(self.ups, self.joins, strict=True):
+            x = join(torch.cat((maps.pop(), up(x)), dim=1))
+        return self.last(x)
+
+
+class AutoEncoder(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Conv2d(3, width, 4, 4), nn.ReLU(), nn.Flatten(), nn.Linear(width * 64, 12))
+        self.decoder = nn.Sequential(
+            nn.Linear(12, width * 64), nn.Unflatten(1, (width, 8, 8)), nn.ReLU(), nn.ConvTranspose2d(width, 3, 4, 4)
+        )
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.decoder(self.encoder(image))
+
+
 def _image(batch: int) -> dict[str, Any]:
     return {"image": torch.randn(batch, 3, 32, 32)}
 
@@ -190,6 +240,12 @@ def small_models() -> dict[str, Made]:
         "speech_strided": (Speech(12, 2), _mel),
         "speech_time_first": (Speech(16, 1, batch_first=False), _mel),
         "perceptron": (Perceptron(20), _image),
+        "recurrent": (Recurrent(16), _ids),
+        "recurrent_wide": (Recurrent(24), _ids),
+        "unet": (UNet(8, 3), _image),
+        "unet_shallow": (UNet(4, 2), _image),
+        "autoencoder": (AutoEncoder(8), _image),
+        "autoencoder_small": (AutoEncoder(4), _image),
         "bert": (transformers.BertModel(transformers.BertConfig(vocab_size=99, **_text_config(24, 3))), _ids),
         "bert_longer": (
             transformers.BertModel(transformers.BertConfig(vocab_size=99, **_text_config(16, 2))),
