@@ -13,7 +13,7 @@ PORT ?= 6006
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: help test test-python test-frontend stress matrix lint format demo proto record-format docs screenshots release-check \
-	lock chromium clean
+	deployments lock chromium clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -82,6 +82,14 @@ stress: $(VENV)/.installed ## fuzzed records, killed trainings, many viewers (lo
 
 matrix: $(VENV)/.installed ## every supported TensorBoard, Python and protobuf; writes docs/compatibility.md
 	$(BIN)/python -m tests.matrix
+
+.cache/deployments/.installed: pyproject.toml requirements-dev.lock
+	$(PYTHON) -m venv .cache/deployments
+	TBPS_SKIP_FRONTEND=1 .cache/deployments/bin/pip install --quiet -c requirements-dev.lock -e '.[torch,deployments]'
+	@touch $@
+
+deployments: .cache/deployments/.installed ## an object store that speaks S3, a real Jupyter kernel, JupyterLab's proxy
+	.cache/deployments/bin/python -m pytest -q tests/deployments/deployment_*.py
 
 # ---- what one looks at
 
