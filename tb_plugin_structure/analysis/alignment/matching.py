@@ -78,8 +78,7 @@ class Matcher:
         equal = self.teacher.signatures.named[node_t] == self.student.signatures.named[node_s]
         parts = named_parts(self.teacher, self.student, node_t, node_s) if top and not pinned and not equal else []
         found = search(self.teacher, self.student, node_t, node_s, top, pins, parts=parts)
-        # Inside a block the other model may have, side by side and with names, what one has as a list of alike parts.
-        lone_t, lone_s = found.lone() if top else found.lone(_FEW)
+        lone_t, lone_s = self._lone(found, top)
         if not pinned and (lone_t or lone_s):
             again = search(self.teacher, self.student, node_t, node_s, top, pins, lone_t, lone_s, parts)
             found = again if again.total > found.total else found
@@ -92,6 +91,21 @@ class Matcher:
         if not pinned:
             self._memo[key] = outcome
         return outcome
+
+    def _lone(self, found: Search, top: bool) -> tuple[set[int], set[int]]:
+        """First blocks of stacks without counterpart that the other model may have in another form.
+
+        Inside a block these are lists of a few alike parts, which the other model may have as attributes with names; at
+        the top, single blocks and lists of one-layer blocks, which the other model may have flat.
+        """
+        if not top:
+            return found.lone(_FEW)
+        lone_t, lone_s = found.lone()
+        many_t, many_s = found.lone(len(self.teacher.tree) + len(self.student.tree))
+        return (
+            lone_t | {node for node in many_t if node in self.teacher.folding.light_blocks},
+            lone_s | {node for node in many_s if node in self.student.folding.light_blocks},
+        )
 
     def _outcome(self, node_t: int, node_s: int, found: Search) -> Outcome:
         """Links of the pairs of units and of everything inside them."""

@@ -22,6 +22,9 @@ from tb_plugin_structure.records.table import Array
 _WEIGHT_BONUS = 2.0
 _LEAST_SUBSTANCE = 0.05
 _MOVED_SCORE = 0.5
+_LEAST_EVIDENCE = 0.33
+"""Score per substance below which two leaves are left without counterpart: measured, such pairs were wrong."""
+
 _MOST_CELLS = 500_000
 """Above this many pairs of units, unique subtrees cut the sequences into pieces first."""
 
@@ -127,6 +130,7 @@ def search(
     for i, j, _ in found.stage_only:
         matrix[i, :] = matrix[:, j] = 0.0
     found.pairs = _between(matrix, _compatible(found.held.fixed, fixed))
+    found.pairs = [pair for pair in found.pairs if _has_evidence(found, matrix, *pair)]
     found.moved = _moved(found, matrix)
     if order is not None:
         kept = {found.pairs[place] for place in longest_rising([order[j] for _, j in found.pairs])}
@@ -225,6 +229,15 @@ def _cut(a: int, b: int, c: int, d: int) -> list[tuple[int, int, int, int]]:
     return [(cut_t[k], cut_t[k + 1], cut_s[k], cut_s[k + 1]) for k in range(pieces)]
 
 
+def _has_evidence(found: Search, matrix: Array, i: int, j: int) -> bool:
+    """Whether more than a shared kind and position speaks for a pair of leaves; stacks and what is pinned are kept."""
+    side_t, side_s = found.side_t, found.side_s
+    if side_t.is_stack[i] or side_s.is_stack[j] or (i, j) in found.held.fixed:
+        return True
+    substance = max(min(float(side_t.substance[i]), float(side_s.substance[j])), _LEAST_SUBSTANCE)
+    return float(matrix[i, j]) >= _LEAST_EVIDENCE * substance
+
+
 def _fits(side_t: Side, side_s: Side, plain: Array, pairs: list[tuple[int, int]]) -> list[tuple[float, float]]:
     """For each pair of units its score per substance, and the best score that either had elsewhere."""
     if not pairs:
@@ -267,8 +280,8 @@ def _units(
     parts_t, parts_s = {part for part, _ in parts}, {part for _, part in parts}
     closed_t = parts_t | set(pins.named_t if pins is not None else ())
     closed_s = parts_s | set(pins.named_s if pins is not None else ())
-    units_t = _without(parts_t, teacher.folding.units(node_t, None, closed_t, () if top else opened_t))
-    units_s = _without(parts_s, student.folding.units(node_s, None, closed_s, () if top else opened_s))
+    units_t = _without(parts_t, teacher.folding.units(node_t, None, closed_t, opened_t))
+    units_s = _without(parts_s, student.folding.units(node_s, None, closed_s, opened_s))
     if not top or len(units_t) * len(units_s) > _MOST_CELLS:
         return units_t, units_s
     bags_t, bags_s = teacher.folding.bags(units_t), student.folding.bags(units_s)

@@ -77,7 +77,7 @@ class Folding:
         self.tree, self.flow = tree, flow
         self.signatures = signatures
         self._stacks: dict[int, list[tuple[int, ...]]] = {}
-        self._light_blocks: set[int] = set()
+        self.light_blocks: set[int] = set()
         for node in range(len(tree)):
             found = self._runs(node)
             if found:
@@ -87,7 +87,7 @@ class Folding:
             for stacks in self._stacks.values()
             for elements in stacks
             for element in elements
-            if tree.call[element] >= 0 and element not in self._light_blocks
+            if tree.call[element] >= 0 and element not in self.light_blocks
         }
         distinct_blocks = {
             signatures.kinds[element]: signatures.bag[element]
@@ -112,7 +112,7 @@ class Folding:
     def is_block(self, node: int) -> bool:
         """Whether a node is a composite that holds two or more weighted leaves (or is opaque but may), or an entry of a
         list of alike composites that keep the shape, however little each holds (a light block)."""
-        if node in self._light_blocks:
+        if node in self.light_blocks:
             return True
         if not self.tree.children[node]:
             return self.tree.kind[node] == "block"
@@ -177,12 +177,12 @@ class Folding:
     def learn_from(self, other: Folding) -> None:
         """Take over which classes are blocks, and which numbered composites are stages, in the other model."""
         self.other_classes = other.element_classes - CONTAINERS
-        kinds = {other.signatures.kinds[node] for node in other._light_blocks}
+        kinds = {other.signatures.kinds[node] for node in other.light_blocks}
         self._light_singles = {
             node
             for node in range(1, len(self.tree))
             if self.signatures.kinds[node] in kinds and self._may_be_light(node)
-        } - self._light_blocks
+        } - self.light_blocks
         self._mark_stages(self.stage_stems | other.stage_stems)
 
     def _mark_stages(self, stems: Set[str]) -> None:
@@ -219,7 +219,7 @@ class Folding:
     def _holds_stack(self, node: int) -> bool:
         """Whether there is a stack at or below a node; those of light blocks do not count."""
         return any(
-            elements[0] not in self._light_blocks
+            elements[0] not in self.light_blocks
             for below in range(node, node + self.tree.size[node])
             for elements in self.stacks_in(below)
         )
@@ -354,7 +354,7 @@ class Folding:
     def _with_run(self, found: list[tuple[int, ...]], run: list[int]) -> list[tuple[int, ...]]:
         if len(run) < 2 or len({tuple(self.tree.input_tensors[self.tree.call[node]][:1]) for node in run}) < len(run):
             return found
-        self._light_blocks.update(run)
+        self.light_blocks.update(run)
         return [*found, tuple(run)]
 
     def _one_stack(self, key: _Key, node: int, other_key: _Key, other: int) -> bool:
