@@ -225,7 +225,12 @@ def _node_name(node: ast.AST, opcode: str) -> tuple[str, bool]:
         return _node_name(node.value, opcode)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
-            return node.func.attr, _is_torch_name(node.func.attr)
+            name = node.func.attr
+            inner = node.func.value
+            if isinstance(inner, ast.Attribute) and ast.unparse(inner).startswith("torch.ops."):
+                name = inner.attr if ast.unparse(inner).count(".") == 3 else name  # torch.ops.aten.linear.default
+                return name, True
+            return name, _is_torch_name(name)
         if isinstance(node.func, ast.Name):
             return node.func.id, _is_torch_name(node.func.id)
         return "", False

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tb_plugin_structure.capture.sharding import spread_of
 from tb_plugin_structure.records.sketches import sketch_positions, telling
+
+
+@lru_cache(maxsize=4096)
+def _positions(elements: int) -> Tensor:
+    return torch.from_numpy(sketch_positions(elements))
 
 
 def sketch(tensor: Tensor) -> list[float]:
@@ -26,12 +33,10 @@ def sketch(tensor: Tensor) -> list[float]:
         if elements < 2:
             return []
         flat = tensor.detach()
-        positions = sketch_positions(elements)
-        if flat.device.type == "cpu" and dtype is torch.float32 and flat.is_contiguous():
-            values: list[float] = flat.numpy().reshape(-1)[positions].tolist()
-        else:
-            chosen = torch.from_numpy(positions).to(flat.device)
-            values = flat.reshape(-1).index_select(0, chosen).float().tolist()
+        positions = _positions(elements)
+        # Not by way of numpy: memory that numpy has seen can never be resized again, which FSDP and observers of
+        # ranges do.
+        values: list[float] = flat.reshape(-1).index_select(0, positions.to(flat.device)).float().tolist()
     except (RuntimeError, NotImplementedError, TypeError):
         return []
     return telling(values)

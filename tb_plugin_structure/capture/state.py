@@ -57,9 +57,13 @@ def preserved_state(model: nn.Module) -> Iterator[None]:
         random_state.restore()
         with torch.no_grad():
             for (module, name, buffer), copy in zip(registered, copies, strict=True):
-                if module._buffers.get(name) is not buffer and not _lazy(buffer):
+                # TorchScript's view of buffers is no dictionary, and hands out the tensors that it holds.
+                known = isinstance(module, torch.jit.ScriptModule) or module._buffers.get(name) is buffer
+                if not known and not _lazy(buffer):
                     module._buffers[name] = buffer
                 if copy is not None and not _same(buffer, copy):
+                    if buffer.shape != copy.shape:  # an observer of ranges grows when it first sees a channel
+                        buffer.resize_as_(copy)
                     buffer.copy_(copy)
 
 

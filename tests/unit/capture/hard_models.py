@@ -697,6 +697,18 @@ def compiled_part_and_scripted_part() -> Case:
 
 
 @hard
+def scripted_model() -> Case:
+    return torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.1)).train()), x(), {}
+
+
+@hard
+def quantisation_aware_training() -> Case:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).train()
+    model.qconfig = torch.ao.quantization.get_default_qat_qconfig("fbgemm")  # its observers grow their buffers
+    return torch.ao.quantization.prepare_qat(model), x(), {}
+
+
+@hard
 def exported_and_traced_modules() -> Case:
     import torch.fx
 

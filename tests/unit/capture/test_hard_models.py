@@ -108,6 +108,29 @@ def test_edges_carry_every_value(name: str) -> None:
         assert replay(structure, observed, slice_of_output=True) > 0
 
 
+@pytest.mark.parametrize("name", HARD)
+def test_capture_leaves_buffers_random_state_and_modes_as_they_were(name: str) -> None:
+    torch.manual_seed(0)
+    model, args, kwargs = HARD[name]()
+    # Copies: memory that numpy has seen cannot be resized, and an observer of ranges resizes its buffers.
+    registered = contents({name: buffer.clone() for name, buffer in model.named_buffers()})
+    shapes = [buffer.shape for buffer in model.buffers()]
+    modes = [module.training for module in model.modules()]
+    state = torch.get_rng_state()
+    structure = capture(model, args, kwargs)
+    assert structure.operators.rows > 0
+    assert [buffer.shape for buffer in model.buffers()][: len(shapes)] == shapes
+    assert contents(dict(model.named_buffers()))[: len(registered)] == registered
+    assert [module.training for module in model.modules()][: len(modes)] == modes
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_operators_of_exported_modules_are_named_after_what_was_called() -> None:
+    structure = capture(*HARD["exported_and_traced_modules"]()[:2])
+    assert structure.operators.column_texts("name") == ["linear", "relu", "linear", "sigmoid"]
+
+
 def calls(name: str) -> list[tuple[str, int, int]]:
     """(path, call around it, ordinal) of each module call."""
     structure = capture(*HARD[name]()[:2], kwargs=HARD[name]()[2])

@@ -207,3 +207,10 @@ def test_autocast_and_inference_mode_are_as_the_user_set_them() -> None:
     assert structure.header.provenance.grad_mode == "inference"
     assert structure.header.provenance.autocast == "bfloat16"
     assert structure.tensors.text("dtype", int(structure.module_calls.values("outputs", 0)[0])) == "bfloat16"
+
+
+def test_weights_can_still_be_resized() -> None:
+    """As FSDP does; memory that numpy has looked at refuses."""
+    model = nn.Linear(8, 8)
+    capture(model, (torch.randn(2, 8),))
+    assert all(parameter.untyped_storage().resizable() for parameter in model.parameters())
