@@ -5,8 +5,9 @@ format          form
 =============== ==================================================================================================
 json            our own: names of both models, policy, pins, and every pair with kind and confidence
 torchdistill    the ``sub_terms`` of a loss: ``module_path`` and ``io`` on both sides
-textbrewer      ``intermediate_matches``: ``layer_T``, ``layer_S``, ``feature`` (hidden 0 is the embedding)
-mmrazor         recorders by name, and ``loss_forward_mappings`` that refer to them
+textbrewer      ``intermediate_matches`` (the list, or the configuration that holds it): ``layer_T``, ``layer_S``,
+                ``feature`` (hidden 0 is the embedding)
+mmrazor         recorders by name, and ``loss_forward_mappings`` that refer to them (a ``distiller``, or what holds it)
 modelopt        pairs of paths, the student's first
 model_explorer  the mapping of synchronised navigation: ``leftNodeIds`` (teacher), ``rightNodeIds`` (student)
 =============== ==================================================================================================
@@ -64,6 +65,8 @@ def import_mapping(data: Any, format: str, teacher: Structure, student: Structur
         pairs = reader(data, teacher, student)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise MappingError(f"this is no {format} mapping: {type(error).__name__} {error}") from error
+    if not pairs and format != "json":
+        raise MappingError(f"this {format} mapping holds no pair of modules")
     pins: dict[str, Any] = {}
     for student_path, teacher_path in pairs:
         if teacher_path is None:
@@ -232,7 +235,7 @@ def _write_textbrewer(alignment: Alignment, pairs: list[tuple[str, str]]) -> lis
 def _read_textbrewer(data: Any, teacher: Structure, student: Structure) -> list[tuple[str, str | None]]:
     blocks_t, blocks_s = _stack_blocks(teacher), _stack_blocks(student)
     found: list[tuple[str, str | None]] = []
-    for match in data:
+    for match in data["intermediate_matches"] if isinstance(data, Mapping) else data:
         layers = match["layer_T"], match["layer_S"]
         if any(not isinstance(layer, int) for layer in layers):
             continue  # a relation between two layers is no pair of modules
@@ -270,6 +273,7 @@ def _write_mmrazor(alignment: Alignment, pairs: list[tuple[str, str]]) -> dict[s
 
 
 def _read_mmrazor(data: Any, teacher: Structure, student: Structure) -> list[tuple[str, str | None]]:
+    data = data.get("distiller", data)  # of a whole model's configuration, its distiller
     recorders = {True: data["student_recorders"], False: data["teacher_recorders"]}
     found: list[tuple[str, str | None]] = []
     for mapping in data["loss_forward_mappings"].values():

@@ -58,6 +58,9 @@ def edit_script(
         first = same[0]
         if len(same) > 1:
             first.text += f" (×{len(same)})"
+        else:  # a change in one block of a stack says in which
+            path = first.student_path or first.teacher_path
+            first.text = first.text.replace(_hide_block(path), path, 1)
         ranked.append((-size_of[id(first)] * len(same), first))
     return edits + [edit for _, edit in sorted(ranked, key=lambda item: item[0])]
 

@@ -110,3 +110,29 @@ def test_chosen_paths_and_what_has_no_counterpart() -> None:
 def test_a_mapping_that_does_not_fit_says_why(data: object, format: str, message: str) -> None:
     with pytest.raises(MappingError, match=message):
         import_mapping(data, format, TEACHER, STUDENT)
+
+
+def test_whole_configurations_are_read_as_well_as_the_part_that_holds_the_pairs() -> None:
+    teacher, student = record(encoder(12)), record(encoder(4))
+    match = {"layer_T": 3, "layer_S": 1, "feature": "hidden", "loss": "hidden_mse", "weight": 1}
+    for brewer in ([match], {"temperature": 8, "intermediate_matches": [match]}):
+        assert import_mapping(brewer, "textbrewer", teacher, student) == {"blocks.0": "blocks.2"}
+    distiller = {
+        "student_recorders": {"norm": {"type": "ModuleOutputs", "source": "norm"}},
+        "teacher_recorders": {"norm": {"type": "ModuleOutputs", "source": "norm"}},
+        "connectors": {"wider": {"type": "ConvModuleConnector", "in_channel": 8, "out_channel": 16}},
+        "loss_forward_mappings": {
+            "loss": {
+                "s_feature": {"from_student": True, "recorder": "norm", "connector": "wider"},
+                "t_feature": {"from_student": False, "recorder": "norm"},
+            }
+        },
+    }
+    for razor in (distiller, {"type": "SingleTeacherDistill", "distiller": distiller}):
+        assert import_mapping(razor, "mmrazor", teacher, student) == {"norm": "norm"}
+
+
+@pytest.mark.parametrize(("data", "format"), [({}, "model_explorer"), ({}, "modelopt"), ([], "textbrewer")])
+def test_a_mapping_without_a_pair_is_refused(data: object, format: str) -> None:
+    with pytest.raises(MappingError, match="holds no pair"):
+        import_mapping(data, format, record(encoder(4)), record(encoder(2)))

@@ -202,3 +202,11 @@ def _set_tokens(part: Part, tokens: int) -> None:
         part.out = (part.out[0], tokens, part.out[2])
     for child in part.parts:
         _set_tokens(child, tokens)
+
+
+def test_a_change_in_one_block_of_a_stack_says_in_which() -> None:
+    changed = encoder(6)
+    block = next(part for part in changed.parts if part.name == "blocks").parts[4]
+    block.parts.append(Part("extra", "LSTM", out=(2, 8, 24), weight=(96, 24)))
+    edits = [edit.text for edit in align(teacher=record(encoder(6)), student=record(changed)).edits]
+    assert edits == ["blocks.4.extra (LSTM) only in the student"]
