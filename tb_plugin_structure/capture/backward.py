@@ -12,7 +12,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from tb_plugin_structure.capture.gradient_cuts import describe_cuts
 from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.nested import named_tensors
-from tb_plugin_structure.capture.observer import ObservedModel
 from tb_plugin_structure.records.structure import Structure
 
 Backward = bool | Callable[[Any], Tensor] | None
@@ -29,11 +28,12 @@ def check_backward(backward: Backward) -> None:
 
 
 def measure_gradients(
-    model: ObservedModel,
+    flow: GradientFlow,
     structure: Structure,
     output: Any,
     backward: bool | Callable[[Any], Tensor],
     *,
+    inputs: Sequence[Tensor] = (),
     keep_graph: bool = False,
 ) -> None:
     """Set ``structure.gradients``, and add notes to its header about what did not get a gradient, and why.
@@ -42,11 +42,12 @@ def measure_gradients(
     of gradients (the reducer of DistributedDataParallel, post-accumulate hooks) runs.
 
     Args:
-        model: The model as it was observed.
+        flow: Of the one model that ran; its ``outputs`` were watched during the pass.
         structure: The record of its pass.
         output: What the pass returned.
         backward: A function of `output` that gives a scalar tensor; True for the sum of squares of all outputs that
             require a gradient.
+        inputs: Tensors that the pass was given; the way of a gradient is followed to those that require one, too.
         keep_graph: Whether the inputs of the pass come from a graph that somebody else still needs.
 
     Raises:
@@ -58,19 +59,17 @@ def measure_gradients(
         return
     outputs = _differentiable(output)
     loss = _sum_of_squares(outputs) if backward is True else _loss(backward, output)
-    flow = GradientFlow([model], None)
     trained = flow.trained_parameters(0)
+    wanted = [*(tensor for _, tensor in trained), *(tensor for tensor in inputs if tensor.requires_grad)]
     found: Sequence[Tensor | None] = [None] * len(trained)
-    if not trained:
+    if not wanted:
         notes.append("No gradient was computed: no parameter requires one.")
     elif loss is None or not loss.requires_grad:
         of_what = "no output of the model requires one" if not outputs else "the loss does not depend on the output"
         notes.append(f"No gradient was computed: {of_what}.")
     else:
         try:
-            found = torch.autograd.grad(
-                loss, [tensor for _, tensor in trained], retain_graph=keep_graph, allow_unused=True
-            )
+            found = torch.autograd.grad(loss, wanted, retain_graph=keep_graph, allow_unused=True)[: len(trained)]
         except Exception as error:
             notes.append(f"Gradients were not measured: {_refusal(error)}")
             return
@@ -79,7 +78,12 @@ def measure_gradients(
     if any(gradient.is_meta or isinstance(gradient, FakeTensor) for gradient in gradients.values()):
         notes.append("Gradients have no norm: the pass ran on tensors without values. Where they arrive is known.")
     structure.gradients = flow.measurement(0, structure.header.structure_hash)
-    notes.extend(describe_cuts(structure, [path for path, _ in trained if path not in gradients]))
+    missed = [path for path, _ in trained if path not in gradients]
+    norms = structure.gradients.quantity("gradient_norm", subject=1) if structure.gradients is not None else {}
+    dark = [structure.module_paths[row] for row, (_, reached) in flow.outputs.of_model(0).items() if not reached]
+    notes.extend(
+        describe_cuts(structure, missed, outputs=dark, zero=[path for path, norm in norms.items() if norm == 0])
+    )
 
 
 def _differentiable(output: Any) -> list[Tensor]:

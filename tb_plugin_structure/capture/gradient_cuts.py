@@ -10,13 +10,29 @@ from tb_plugin_structure.records.structure import Structure
 
 MAXIMUM_NOTES = 16
 
+_OVERWRITES = frozenset(
+    {
+        *("zero_", "fill_", "copy_", "normal_", "uniform_", "bernoulli_", "exponential_", "random_"),
+        *("log_normal_", "cauchy_", "geometric_", "set_"),
+    }
+)
+
 UNREAD, NO_CUT = -2, -1
 """In place of a kernel: no kernel on a way to the output reads the value, or none on the way cuts."""
 
 
-def describe_cuts(structure: Structure, missed: Sequence[str]) -> list[str]:
-    """A sentence for each cause for which no gradient reaches parameters; `missed` are their paths."""
-    if not missed:
+def describe_cuts(
+    structure: Structure, missed: Sequence[str], *, outputs: Sequence[str] = (), zero: Sequence[str] = ()
+) -> list[str]:
+    """A sentence for each cause for which no gradient arrives.
+
+    Args:
+        structure: The record of the pass.
+        missed: Paths of parameters that no gradient reaches.
+        outputs: Paths of modules whose outputs no gradient reaches; named where no parameter has the same cause.
+        zero: Paths of parameters whose gradient is zero everywhere; named where an overwrite in place explains it.
+    """
+    if not missed and not outputs and not zero:
         return []
     cuts = kernels_that_cut(structure)
     parameters = {path: row for row, path in enumerate(structure.parameters.column_texts("path"))}
@@ -29,14 +45,39 @@ def describe_cuts(structure: Structure, missed: Sequence[str]) -> list[str]:
         read = tensors_of.get(parameters.get(path, -1), ())
         cause = _cause(structure, max(cuts[tensor] for tensor in read)) if read else "the pass does not read it"
         causes.setdefault(cause, []).append(path)
+    of_outputs: dict[str, list[str]] = {}
+    returned = set(_returned(structure))
+    for path in outputs:
+        calls = structure.calls_of_module.get(structure.module_row.get(path, -1), ())
+        made = [int(row) for call in calls for row in structure.module_calls.values("outputs", call)]
+        if made:
+            cut = max(NO_CUT if tensor in returned and cuts[tensor] == UNREAD else cuts[tensor] for tensor in made)
+            of_outputs.setdefault(_cause(structure, cut), []).append(path)
+    for cause, paths in of_outputs.items():
+        if cause not in causes:
+            causes[cause] = [f"the output of {path or 'the model'}" for path in paths]
     notes = []
     for cause, paths in causes.items():
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         notes.append(f"No gradient reaches {paths[0]}{others}: {cause}.")
+    overwritten: dict[str, list[str]] = {}
+    for path in zero:
+        cut = max((cuts[tensor] for tensor in tensors_of.get(parameters.get(path, -1), ())), default=NO_CUT)
+        if cut >= 0 and _overwrites(structure.kernels.text("name", cut)):
+            overwritten.setdefault(_cause(structure, cut), []).append(path)
+    for cause, paths in overwritten.items():
+        others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        notes.append(f"Only zeros reach {paths[0]}{others}: {cause}.")
     if len(notes) > MAXIMUM_NOTES:
         left_out = len(notes) - MAXIMUM_NOTES
         notes = [*notes[:MAXIMUM_NOTES], f"Gradients are cut at {left_out} further operators."]
     return notes
+
+
+def _overwrites(kernel: str) -> bool:
+    """Whether a kernel replaces all values of its first argument, which get a gradient of zeros from it."""
+    parts = kernel.split(".")
+    return len(parts) > 1 and parts[0] == "aten" and parts[1] in _OVERWRITES
 
 
 def kernels_that_cut(structure: Structure) -> list[int]:
@@ -44,7 +85,8 @@ def kernels_that_cut(structure: Structure) -> list[int]:
 
     One pass over the kernels from the last to the first. A kernel cuts when it reads a tensor that requires a gradient
     and none of its results that lead to the output do. Kernels within a custom ``autograd.Function`` look the same, but
-    what they lead to requires a gradient without having read anything that does: there the way goes on.
+    what they lead to requires a gradient without having read anything that does: there the way goes on. A kernel that
+    overwrites its argument in place cuts the way to what that was before.
     """
     kernels, tensors = structure.kernels, structure.tensors
     reads = [
@@ -52,6 +94,7 @@ def kernels_that_cut(structure: Structure) -> list[int]:
         for inputs, also in zip(kernels.column_lists("inputs"), kernels.column_lists("also_reads"), strict=True)
     ]
     makes = kernels.column_lists("outputs")
+    names = kernels.column_texts("name")
     requires_grad = tensors["requires_grad"].tolist()
     relevant = _leads_to_output(structure, reads, makes)
     cuts = [UNREAD] * tensors.rows
@@ -62,8 +105,11 @@ def kernels_that_cut(structure: Structure) -> list[int]:
         with_gradient = [row for row in results if requires_grad[row]]
         onward = max(cuts[row] for row in with_gradient or results)
         takes_gradient = any(requires_grad[row] for row in reads[kernel])
+        replaced = reads[kernel][0] if reads[kernel] and _overwrites(names[kernel]) else -1
         for row in reads[kernel]:
-            if with_gradient:
+            if row == replaced and requires_grad[row]:
+                cuts[row] = max(cuts[row], kernel)
+            elif with_gradient:
                 if requires_grad[row] or not takes_gradient:
                     cuts[row] = max(cuts[row], onward, NO_CUT)
             elif requires_grad[row] and onward == UNREAD:
@@ -78,8 +124,7 @@ def _leads_to_output(
 ) -> list[bool]:
     """Whether each tensor is an output of the model that a gradient starts from, or contributes to one."""
     requires_grad = structure.tensors["requires_grad"]
-    roots = np.flatnonzero(structure.module_calls["parent"] < 0)
-    outputs = [int(row) for call in roots.tolist() for row in structure.module_calls.values("outputs", call)]
+    outputs = _returned(structure)
     started = [row for row in outputs if requires_grad[row]] or outputs
     relevant = [False] * structure.tensors.rows
     for row in started:
@@ -89,6 +134,12 @@ def _leads_to_output(
             for row in reads[kernel]:
                 relevant[row] = True
     return relevant
+
+
+def _returned(structure: Structure) -> list[int]:
+    """Tensors that the model itself returned."""
+    roots = np.flatnonzero(structure.module_calls["parent"] < 0)
+    return [int(row) for call in roots.tolist() for row in structure.module_calls.values("outputs", call)]
 
 
 def _cause(structure: Structure, kernel: int) -> str:
@@ -108,6 +159,8 @@ def _reason(structure: Structure, kernel: int) -> str:
     """Why a kernel's result requires no gradient, unless its name says it."""
     if structure.kernels.text("name", kernel).startswith("aten.detach"):
         return ""
+    if _overwrites(structure.kernels.text("name", kernel)):
+        return ", which overwrites it in place"
     dtypes = {structure.tensors.text("dtype", int(row)) for row in structure.kernels.values("outputs", kernel)}
     if not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):
         return f", whose result is {' and '.join(sorted(dtypes))}"

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
+from tb_plugin_structure.capture.gradient_norms import norm_of, values_of
 from tb_plugin_structure.capture.observer import ObservedModel
-from tb_plugin_structure.capture.sharding import local_tensor
+from tb_plugin_structure.capture.output_gradients import OutputGradients
 from tb_plugin_structure.records.measurement import Measurement
 
 
@@ -29,11 +29,13 @@ class GradientFlow:
         self._handles: list[Any] = []
         self._without_hooks: list[Tensor] = []
         self._received = False
+        self.outputs = OutputGradients(models)
         self._trained: set[int] | None = None
         if optimizer is not None:
             self._trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
 
     def start(self) -> None:
+        self.outputs.start()
         for parameters, norms in zip(self._parameters, self._norms, strict=True):
             for path, parameter in parameters:
                 if not parameter.requires_grad:
@@ -43,6 +45,7 @@ class GradientFlow:
                 self._handles.append(parameter.register_hook(_measure(path, norms)))
 
     def stop(self) -> None:
+        self.outputs.stop()
         for handle in self._handles:
             handle.remove()
         for parameter in self._without_hooks:
@@ -65,18 +68,23 @@ class GradientFlow:
         """Quantities of one model; None when no backward pass ran and no optimizer was given.
 
         Quantities of parameters: ``gradient_norm`` (L2), ``gradient_reached`` (1 or 0, of those that require a
-        gradient), ``requires_grad``, ``in_optimizer``. Of modules: ``gradient_norm`` of all parameters at or below.
+        gradient), ``requires_grad``, ``in_optimizer``. Of modules: ``gradient_norm`` of all parameters at or below;
+        ``output_gradient_norm`` (L2 over all outputs and calls) and ``output_gradient_reached`` (1 or 0) of modules
+        that returned something differentiable.
         """
-        ran = self._received or any(self._norms)
+        ran = self._received or any(self._norms) or self.outputs.arrived
         if not ran and self._trained is None:
             return None
         model = self._models[index]
-        norms = dict(zip(self._norms[index], _values(list(self._norms[index].values())), strict=True))
+        norms = dict(zip(self._norms[index], values_of(list(self._norms[index].values())), strict=True))
         paths: list[str] = []
         subjects: list[int] = []
         columns: dict[str, list[float]] = {
             name: [] for name in ("gradient_norm", "gradient_reached", "requires_grad", "in_optimizer")
         }
+        outputs = self.outputs.of_model(index) if ran else {}
+        output_norms: list[float] = []
+        output_reached: list[float] = []
         below = [0.0] * len(model.table.entries)
         reached_below = [False] * len(below)
         owners: dict[str, list[int]] = {}
@@ -98,12 +106,18 @@ class GradientFlow:
             columns["requires_grad"].append(float(parameter.requires_grad))
             columns["in_optimizer"].append(math.nan if self._trained is None else float(id(parameter) in self._trained))
         for row, entry in enumerate(model.table.entries):
-            if reached_below[row]:
+            if reached_below[row] or row in outputs:
                 paths.append(entry.path)
                 subjects.append(0)
-                columns["gradient_norm"].append(math.sqrt(below[row]))
+                columns["gradient_norm"].append(math.sqrt(below[row]) if reached_below[row] else math.nan)
                 for name in ("gradient_reached", "requires_grad", "in_optimizer"):
                     columns[name].append(math.nan)
+                norm, arrived = outputs.get(row, (math.nan, None))
+                output_norms.append(norm)
+                output_reached.append(math.nan if arrived is None else float(arrived))
+        if outputs:
+            columns["output_gradient_norm"] = [math.nan] * (len(paths) - len(output_norms)) + output_norms
+            columns["output_gradient_reached"] = [math.nan] * (len(paths) - len(output_norms)) + output_reached
         return Measurement.build(model.name, structure_hash, paths, subjects, columns)
 
 
@@ -130,28 +144,6 @@ def _ancestors(model: ObservedModel, rows: Sequence[int]) -> set[int]:
 
 def _measure(path: str, norms: dict[str, Tensor]) -> Any:
     def hook(gradient: Tensor) -> None:
-        with torch.no_grad():
-            gradient = local_tensor(gradient)  # the norm over all ranks would be a collective
-            values = gradient.coalesce().values() if gradient.is_sparse else gradient.detach()
-            norms[path] = torch.linalg.vector_norm(values, dtype=_wide(values.dtype))
+        norms[path] = norm_of(gradient)
 
     return hook
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype | None:
-    """float16 overflows when it is squared and summed."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
-
-
-def _values(norms: list[Tensor]) -> list[float]:
-    """One transfer a device instead of one a parameter."""
-    found = [math.nan] * len(norms)
-    devices: dict[torch.device, list[int]] = {}
-    for position, norm in enumerate(norms):
-        if not norm.is_meta and not isinstance(norm, FakeTensor):
-            devices.setdefault(norm.device, []).append(position)
-    for positions in devices.values():
-        stacked = torch.stack([norms[position].double() for position in positions]).tolist()
-        for position, value in zip(positions, stacked, strict=True):
-            found[position] = value
-    return found

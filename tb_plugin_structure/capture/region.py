@@ -284,6 +284,10 @@ def capture(
             region._notes_for[name] = "recorded on fake tensors: no weights were read and nothing was computed"
         failure: Exception | None = None
         output: Any = None
+        flow = GradientFlow(region._observed, None) if backward else None
+        if flow is not None:
+            stack.callback(flow.outputs.stop)
+            flow.outputs.start()
         with region:
             try:
                 output = inner(*positional, **named)
@@ -292,9 +296,10 @@ def capture(
             except Exception as error:
                 failure = error
         structure = region.structures.get(name)
-        if backward and failure is None and structure is not None:
-            elsewhere = any(tensor.grad_fn is not None for _, tensor in named_arguments(positional, named))
-            measure_gradients(region._observed[0], structure, output, backward, keep_graph=elsewhere)
+        if flow is not None and backward and failure is None and structure is not None:
+            entered = [tensor for _, tensor in named_arguments(positional, named)]
+            elsewhere = any(tensor.grad_fn is not None for tensor in entered)
+            measure_gradients(flow, structure, output, backward, inputs=entered, keep_graph=elsewhere)
     if failure is not None:
         recorded = structure.header.error if structure is not None else None
         raise CaptureFailed(explain(name, inner, positional, named, failure, recorded), structure) from failure
