@@ -115,6 +115,8 @@ def build_parser() -> argparse.ArgumentParser:
     capture.add_argument("--variant", default="", help="name of the variant")
     capture.add_argument("--train", action="store_true", help="in training mode (default: evaluation mode)")
     capture.add_argument("--meta", action="store_true", help="without weights and without computing")
+    capture.add_argument("--time", action="store_true", help="measure times: medians of five further, warm passes")
+    capture.add_argument("--memory", action="store_true", help="measure peak memory, and what autograd keeps")
     capture.add_argument("--symbolic", action="store_true", help="each dimension as an expression of the inputs' ones")
     _output(capture, ("text", "md", "json", "csv"))
     capture.set_defaults(run=commands.capture)

@@ -34,14 +34,18 @@ def record(options: argparse.Namespace) -> Structure:
     try:
         with torch.no_grad() if options.meta else torch.enable_grad():
             further: dict[str, Any] = {"variant": options.variant, "symbolic": options.symbolic}
-            structure = capture(model, positional, named, name=options.name, **further)
-            if options.logdir:
-                with StructureWriter(options.logdir) as writer:
-                    writer.add_structure(options.name, model, positional, named, **further)
+            further |= {"time": options.time, "memory": options.memory}
+            if not options.logdir:
+                return capture(model, positional, named, name=options.name, **further)
+            with StructureWriter(options.logdir) as writer:
+                structure = writer.add_structure(options.name, model, positional, named, **further)
     except CaptureFailed as error:
         raise CaptureError(str(error)) from error
+    except ValueError as error:  # what is asked for does not fit the model or its inputs
+        raise CaptureError(f"{options.factory!r} cannot be recorded so: {error}") from error
     except OSError as error:
         raise CaptureError(f"the log directory {options.logdir!r} cannot be written: {error}") from error
+    assert structure is not None  # the writer is enabled unless it is told otherwise
     return structure
 
 

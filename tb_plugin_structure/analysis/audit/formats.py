@@ -139,7 +139,7 @@ def not_recorded(report: AuditReport) -> str:
         for text, name in (("times", "duration_ns"), ("what autograd keeps", "saved_bytes"), ("peaks", "peak_bytes"))
         if not all(getattr(each, name) for each in totals)
     ]
-    return f"Not recorded: {', '.join(missing)}." if missing else ""
+    return f"Not recorded: {', '.join(missing)} (capture with time=True, memory=True)." if missing else ""
 
 
 def duration_text(nanoseconds: float) -> str:

@@ -76,8 +76,21 @@ def test_training_memory_counts_what_autograd_keeps_and_the_teachers_peak(report
 def test_what_is_missing_is_said() -> None:
     pair = [capture(frozen(Small()), (IMAGE,), name=name) for name in ("teacher", "student")]
     text = audit(pair_by_path(*pair)).to_markdown()
-    assert "Not recorded: times, what autograd keeps, peaks." in text
+    assert "Not recorded: times, what autograd keeps, peaks (capture with time=True, memory=True)." in text
     assert "time T" not in text
+
+
+def test_what_capture_measures_arrives() -> None:
+    student = capture(Small(8).eval(), (IMAGE,), name="student", time=1, memory=True, symbolic=True)
+    report = audit(pair_by_path(student, student))
+    row = report.row("conv")
+    assert row.student_cost.duration_ns > 0
+    # The convolution's output, 2 x 8 x 8 x 8 floats, is the only storage that it makes.
+    assert row.student_cost.peak_bytes >= 2 * 8 * 8 * 8 * 4
+    assert row.student is not None
+    assert row.student.symbols == ("B", "8", "H", "W")
+    assert report.memory().activations_measured
+    assert "Not recorded" not in report.to_markdown()
 
 
 def test_symbolic_dimensions_are_shown() -> None:

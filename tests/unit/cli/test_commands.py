@@ -166,6 +166,20 @@ def test_a_hook_that_never_fires_fails_a_gate(logdir: Path, capsys: pytest.Captu
     assert run(capsys, "audit", str(logdir), "--hook", "body")[0] == 2
 
 
+def test_capture_measures_times_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    model = (f"{MODELS}:student", "--input", "2,3,16,16")
+    _, out, _ = run(capsys, "capture", *model, "--format", "csv")
+    assert "time" not in out.splitlines()[0]
+    code, out, _ = run(capsys, "capture", *model, "--time", "--memory", "--format", "csv")
+    first = next(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert first["time"].endswith(("µs", "ms", " s"))
+    assert first["peak bytes"] not in ("", "?")
+    code, _, err = run(capsys, "capture", *model, "--meta", "--time")
+    assert code == 2
+    assert "needs a pass that computes" in err
+
+
 def test_tables_in_a_terminal_wrap_and_keep_every_word(logdir: Path) -> None:
     from rich.console import Console
 
