@@ -10,7 +10,7 @@ const LARGEST_SCALE = 3;
 /** Text is not readable below this; fitting a tall graph stops here and shows its beginning. */
 const READABLE_SCALE = 0.7;
 /** Names are still told apart at this scale; what is wider than the window then is shown in part. */
-const SMALLEST_FIT = 0.25;
+const SMALLEST_FIT = 0.4;
 
 /** Maps the drawing's coordinates to pixels: pixel = (world - position) * scale. */
 export class Camera {

@@ -12,7 +12,7 @@ const PORT_HEIGHT = 22;
 
 interface Outline {
   id: number;
-  spec: Omit<LevelSpec, "id" | "nested">;
+  spec: Omit<LevelSpec, "id" | "outline" | "nested">;
 }
 
 /**
@@ -87,7 +87,7 @@ export class LayoutPlan {
     // Inner specs were interned first, so a larger number never nests within a smaller one.
     const id = this.ids.size;
     this.ids.set(key, id);
-    this.specs.set(id, { ...outline.spec, id, nested });
+    this.specs.set(id, { ...outline.spec, id, outline: outline.id, nested });
     return id;
   }
 

@@ -8,6 +8,7 @@ import { residualModel, stackedModel } from "./tiny_model";
 function spec(children: number, edges: [number, number][], change: Partial<LevelSpec> = {}): LevelSpec {
   return {
     id: 0,
+    outline: 0,
     widths: new Float32Array(children).fill(100),
     heights: new Float32Array(children).fill(40),
     nested: new Int32Array(children).fill(-1),

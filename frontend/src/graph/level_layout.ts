@@ -2,11 +2,14 @@ import { Graph, layout } from "@dagrejs/dagre";
 import { layoutLayers } from "./layered";
 import { findSkips, longestPathRanks } from "./ranks";
 import { straightenPorts } from "./straighten";
+import { stretch } from "./stretch";
 
 /** One opened node to lay out. Edge ends are positions as in Level: children, in-ports, out-ports. */
 export interface LevelSpec {
   /** Equal specs have equal numbers, so that equal blocks are laid out once. */
   id: number;
+  /** Specs that differ only in what is opened have one outline. */
+  outline: number;
   widths: Float32Array;
   heights: Float32Array;
   /** For each child the spec that fills it, -1 when it is closed. */
@@ -49,12 +52,18 @@ export const LABEL_HEIGHT = 14;
 const MOST_CHILDREN = 300;
 const LONGEST_SPAN = 10;
 const LANE = 9;
+/** How far from its corner a line of a lane is straight again. */
+const BEND = 9;
 const TALL = 30;
 
-/** Lays out one level. `nestedSize` gives the sizes of opened children, whose layouts come first. */
+/**
+ * Lays out one level. `nestedSize` gives the sizes of opened children, whose layouts come first; `closed` keeps the
+ * drawings of outlines with everything closed.
+ */
 export function layoutLevel(
   spec: LevelSpec,
   nestedSize: (id: number) => { width: number; height: number },
+  closed: Map<number, Placed> = new Map(),
 ): LevelLayout {
   const children = spec.widths.length;
   const total = children + spec.inPorts + spec.outPorts;
@@ -75,9 +84,32 @@ export function layoutLevel(
   const isLong = Uint8Array.from(spec.from, (from, edge) =>
     ranks[spec.to[edge]!]! - ranks[from]! > LONGEST_SPAN ? 1 : 0,
   );
-  const placed = children > MOST_CHILDREN ? layoutLayers(spec, w, h, ranks) : layoutDagre(spec, w, h, isLong);
+  const placed =
+    children > MOST_CHILDREN ? layoutLayers(spec, w, h, ranks) : stretched(spec, w, h, isLong, closed);
   straightenPorts(spec, w, h, placed);
   return frame(spec, w, h, ranks, isLong, placed);
+}
+
+/** The drawing with everything closed, moved apart for what is open. */
+function stretched(
+  spec: LevelSpec,
+  w: Float32Array,
+  h: Float32Array,
+  isLong: Uint8Array,
+  closed: Map<number, Placed>,
+): Placed {
+  const children = spec.widths.length;
+  const from = { w: w.slice(), h: h.slice() };
+  from.w.set(spec.widths);
+  from.h.set(spec.heights);
+  let base = closed.get(spec.outline);
+  if (!base) {
+    base = layoutDagre(spec, from.w, from.h, isLong);
+    closed.set(spec.outline, base);
+  }
+  const placed = stretch(base, from, { w, h }, spec);
+  squareRoutes(placed.routes, placed.y, h, children);
+  return placed;
 }
 
 /** Positions of the middles, in no particular frame. */
@@ -155,7 +187,6 @@ function layoutDagre(spec: LevelSpec, w: Float32Array, h: Float32Array, isLong: 
     );
     labels.push(placed?.x !== undefined && placed.y !== undefined ? [placed.x, placed.y] : null);
   });
-  squareRoutes(routes, y, h, children);
   return { x, y, routes, labels };
 }
 
@@ -179,6 +210,15 @@ function squareRoutes(routes: (number[] | null)[], y: Float32Array, h: Float32Ar
     }
     routes[edge] = [...squared, ...route.slice(-2)];
   });
+}
+
+/** Out of a node, sideways to a lane, along it, and back: with tight corners, however long the lane is. */
+function alongLane(start: [number, number], end: [number, number], lane: number): number[] {
+  const [sx, sy] = start;
+  const [ex, ey] = end;
+  const out = [sx, sy + 7, sx + BEND, sy + 9, lane - BEND, sy + 9, lane, sy + 11, lane, sy + 11 + BEND];
+  const back = [lane, ey - 11 - BEND, lane, ey - 11, lane - BEND, ey - 9, ex + BEND, ey - 9, ex, ey - 7];
+  return [...start, ...out, ...back, ...end];
 }
 
 /** Moves everything into the opened node's frame: header above, ports onto the border, long edges into lanes. */
@@ -239,18 +279,7 @@ function frame(
     if (!route) {
       if (!isLong[edge]) return [...start, ...end];
       const lane = right + dx + PADDING / 2 + LANE * (lanes.get(from) ?? 0);
-      return [
-        ...start,
-        start[0],
-        start[1] + 7,
-        lane,
-        start[1] + 11,
-        lane,
-        end[1] - 11,
-        end[0],
-        end[1] - 7,
-        ...end,
-      ];
+      return alongLane(start, end, lane);
     }
     const points = route.map((value, index) => value + (index % 2 ? dy : dx));
     // A port's route ends on the border, not where the layered drawing had it.
