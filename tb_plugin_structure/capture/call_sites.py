@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import NamedTuple
 
 import torch
@@ -251,7 +251,10 @@ def _node_name(node: ast.AST, opcode: str) -> tuple[str, bool]:
 
 @lru_cache(maxsize=4096)
 def _is_torch_name(name: str) -> bool:
-    return any(hasattr(place, name) for place in _TORCH_PLACES)
+    if name.startswith("__"):
+        return False  # every object has a __call__
+    found = [getattr(place, name) for place in _TORCH_PLACES if hasattr(place, name)]
+    return any(not isinstance(each, ModuleType) for each in found)  # torch.func is no operator
 
 
 # ---- repetitions

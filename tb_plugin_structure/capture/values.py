@@ -202,7 +202,7 @@ class Values:
         if registered is not None and registered.tensor is tensor:
             source, reference = registered.source, registered.reference
             if reference is not None:
-                if tensor.data_ptr() == registered.address and tensor.shape == self.metas[reference.row][0]:
+                if address_of(tensor) == registered.address and self._has_shape_of(tensor, reference.row):
                     self.references[id(tensor)] = reference
                     return reference.row
                 # It was given other memory (``weight.data = ...``), and what it had may be handed out again.
@@ -251,6 +251,12 @@ class Values:
             elif previous is not None:
                 before.append(previous._sequence_nr())
         self.custom_nodes[row] = before
+
+    def _has_shape_of(self, tensor: Tensor, row: int) -> bool:
+        try:
+            return bool(tensor.shape == self.metas[row][0])
+        except (RuntimeError, NotImplementedError):  # a nested tensor has no single shape
+            return True
 
     def _same_outline(self, tensor: Tensor, row: int) -> bool:
         meta = self.metas[row]

@@ -380,6 +380,15 @@ def nested_tensors() -> Case:
 
 
 @hard
+def nested_tensor_as_input() -> Case:
+    class Model(Two):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.nested.to_padded_tensor(self.a(x), 0.0)
+
+    return Model(), (torch.nested.nested_tensor([torch.randn(2, 4), torch.randn(3, 4)]),), {}
+
+
+@hard
 def sparse_tensors() -> Case:
     class Model(Two):
         def forward(self, adjacency: Tensor, x: Tensor) -> Tensor:
