@@ -95,8 +95,8 @@ class Stages:
             lonely = self.classes[module] in _CONTAINERS and len(composite) == 1
             for group in groups.values():
                 if len(group) > 1 or lonely:
-                    for child in group:
-                        found[child] = tuple(group)
+                    # One tuple for all: of 5,000 blocks one each would take 200 MB.
+                    found.update(dict.fromkeys(group, tuple(group)))
         return found
 
     @cached_property
