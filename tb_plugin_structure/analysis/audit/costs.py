@@ -26,6 +26,37 @@ class Cost(NamedTuple):
 NO_COST = Cost()
 
 
+class CostOfBoth:
+    """What the teacher's side of something costs, and the student's; the usual quantities by name."""
+
+    teacher_cost: Cost
+    student_cost: Cost
+
+    @property
+    def teacher_parameters(self) -> float:
+        return self.teacher_cost.parameters
+
+    @property
+    def student_parameters(self) -> float:
+        return self.student_cost.parameters
+
+    @property
+    def teacher_macs(self) -> float:
+        return self.teacher_cost.macs
+
+    @property
+    def student_macs(self) -> float:
+        return self.student_cost.macs
+
+    @property
+    def teacher_activation_bytes(self) -> float:
+        return self.teacher_cost.activation_bytes
+
+    @property
+    def student_activation_bytes(self) -> float:
+        return self.student_cost.activation_bytes
+
+
 def call_cost(side: Side, call: int) -> Cost:
     """The cost of a call and all below it; NO_COST when there is no call."""
     if call < 0:

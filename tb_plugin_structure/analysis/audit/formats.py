@@ -120,7 +120,7 @@ def stage_table(report: AuditReport) -> tuple[list[str], list[list[str]]]:
     for stage in report.stages:
         cells = [stage.stage]
         for _, name in shown:
-            teacher, student = getattr(stage.teacher, name), getattr(stage.student, name)
+            teacher, student = getattr(stage.teacher_cost, name), getattr(stage.student_cost, name)
             text = duration_text if name == "duration_ns" else count_text
             cells += [text(teacher), text(student), ratio_text(student, teacher)]
         rows.append(cells)
@@ -128,7 +128,7 @@ def stage_table(report: AuditReport) -> tuple[list[str], list[list[str]]]:
 
 
 def _values(report: AuditReport, quantity: str) -> list[float]:
-    return [getattr(side, quantity) for stage in report.stages for side in (stage.teacher, stage.student)]
+    return [getattr(side, quantity) for stage in report.stages for side in (stage.teacher_cost, stage.student_cost)]
 
 
 def not_recorded(report: AuditReport) -> str:

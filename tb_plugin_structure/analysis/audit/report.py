@@ -139,7 +139,7 @@ class AuditReport:
 
     def stage_rows(self) -> list[list[Any]]:
         """The totals of stages, one list a stage, as declared in ``records.schema.AUDIT_STAGES``."""
-        return [[stage.stage, *_both_costs(stage.teacher, stage.student)] for stage in self.stages]
+        return [[stage.stage, *_both_costs(stage.teacher_cost, stage.student_cost)] for stage in self.stages]
 
     def to_proto(self) -> audit_pb2.Audit:
         """The message of the route ``api/audit``."""

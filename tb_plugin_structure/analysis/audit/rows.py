@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tb_plugin_structure.analysis.audit.causes import Causes
 from tb_plugin_structure.analysis.audit.compare import UNMATCHED, Comparison, Comparisons, Options
-from tb_plugin_structure.analysis.audit.costs import Cost, call_cost, total_cost
+from tb_plugin_structure.analysis.audit.costs import Cost, CostOfBoth, call_cost, total_cost
 from tb_plugin_structure.analysis.audit.feature import Feature
 from tb_plugin_structure.analysis.audit.side import Side, common_elements
 
@@ -60,7 +60,7 @@ def read_pairs(alignment: Any) -> list[Pair]:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(CostOfBoth):
     """One row; the columns of ``records.schema.AUDIT_ROWS`` are read off it."""
 
     pair: Pair
@@ -75,22 +75,6 @@ class Row:
     student_cost: Cost
 
     @property
-    def teacher_parameters(self) -> float:
-        return self.teacher_cost.parameters
-
-    @property
-    def student_parameters(self) -> float:
-        return self.student_cost.parameters
-
-    @property
-    def teacher_macs(self) -> float:
-        return self.teacher_cost.macs
-
-    @property
-    def student_macs(self) -> float:
-        return self.student_cost.macs
-
-    @property
     def verdict(self) -> int:
         return self.comparison.verdict
 
@@ -103,12 +87,13 @@ class Row:
         return self.student.path if self.student is not None else ""
 
 
-class StageCost(NamedTuple):
+@dataclass(frozen=True)
+class StageCost(CostOfBoth):
     """Totals of a stage on both sides."""
 
     stage: str
-    teacher: Cost
-    student: Cost
+    teacher_cost: Cost
+    student_cost: Cost
 
 
 def build_rows(alignment: Any, teacher: Side, student: Side, options: Options) -> list[Row]:

@@ -49,7 +49,11 @@ def test_rows_carry_times_and_memory(report: AuditReport) -> None:
 
 def test_stages_add_up_times_and_take_the_largest_peak(report: AuditReport) -> None:
     stage = next(stage for stage in report.stages if stage.stage == "conv")
-    assert (stage.teacher.duration_ns, stage.student.duration_ns, stage.teacher.peak_bytes) == (4000.0, 1000.0, 100.0)
+    assert (stage.teacher_cost.duration_ns, stage.student_cost.duration_ns, stage.teacher_cost.peak_bytes) == (
+        4000.0,
+        1000.0,
+        100.0,
+    )
 
 
 def test_texts_show_the_ratio(report: AuditReport) -> None:
