@@ -18,11 +18,11 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.dashboard import graph, table
+from benchmarks.dashboard import attention, graph, table
 from benchmarks.dashboard.browser import launch
 from benchmarks.dashboard.section import ROOT, Lab, Section
 
-SECTIONS: dict[str, Section] = {"graph": graph.measure, "table": table.measure}
+SECTIONS: dict[str, Section] = {"graph": graph.measure, "table": table.measure, "attention": attention.measure}
 
 
 def main() -> None:

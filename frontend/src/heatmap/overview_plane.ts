@@ -7,12 +7,16 @@ export function planeValue(plane: StoredPlane, cell: number): number {
 
 /** The value that each byte of a plane stands for. */
 export function byteValues(scale: number): Float32Array {
-  return Float32Array.from({ length: 256 }, (_, byte) => scale * (byte / 255) ** 2);
+  // A plain loop: TypedArray.from takes twenty times as long, and there is a table for each of a thousand heads.
+  const values = new Float32Array(256);
+  for (let byte = 0; byte < 256; byte++) values[byte] = (scale * byte * byte) / 65025;
+  return values;
 }
 
 export function decodePlane(plane: StoredPlane): Matrix {
   const table = byteValues(plane.scale);
-  const values = Float32Array.from(plane.bytes, (byte) => table[byte] ?? 0);
+  const values = new Float32Array(plane.bytes.length);
+  for (let cell = 0; cell < values.length; cell++) values[cell] = table[plane.bytes[cell]!]!;
   return { values, rows: plane.rows, columns: plane.columns };
 }
 

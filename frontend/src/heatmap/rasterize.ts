@@ -50,17 +50,53 @@ export function rasterize(
     for (let x = 0; x < box.width; x++) {
       const columnBegin = firstColumn[2 * x] ?? 0;
       const columnEnd = firstColumn[2 * x + 1] ?? 0;
-      let extreme = Number.NaN;
-      for (let row = rowBegin; row < rowEnd; row++) {
-        for (let column = columnBegin; column < columnEnd; column++) {
-          const value = values[row * columns + column] ?? Number.NaN;
-          if (Number.isNaN(extreme) || Math.abs(value) > Math.abs(extreme)) extreme = value;
-        }
-      }
+      const extreme =
+        values instanceof Uint8Array
+          ? largestByte(values, columns, rowBegin, rowEnd, columnBegin, columnEnd)
+          : farthest(values, columns, rowBegin, rowEnd, columnBegin, columnEnd);
       const index = colorIndex(extreme);
       pixels.data[line + x] = index < 0 ? 0 : (colors[index] ?? 0);
     }
   }
+}
+
+/** The value farthest from zero; NaN when there is none. */
+function farthest(
+  values: ArrayLike<number>,
+  columns: number,
+  rowBegin: number,
+  rowEnd: number,
+  columnBegin: number,
+  columnEnd: number,
+): number {
+  let extreme = Number.NaN;
+  for (let row = rowBegin; row < rowEnd; row++) {
+    for (let column = columnBegin; column < columnEnd; column++) {
+      const value = values[row * columns + column] ?? Number.NaN;
+      if (Number.isNaN(extreme) || Math.abs(value) > Math.abs(extreme)) extreme = value;
+    }
+  }
+  return extreme;
+}
+
+/** The same for bytes, of which a thousand thumbnails have millions. */
+function largestByte(
+  values: Uint8Array,
+  columns: number,
+  rowBegin: number,
+  rowEnd: number,
+  columnBegin: number,
+  columnEnd: number,
+): number {
+  let largest = 0;
+  for (let row = rowBegin; row < rowEnd; row++) {
+    const end = row * columns + columnEnd;
+    for (let at = row * columns + columnBegin; at < end; at++) {
+      const value = values[at]!;
+      if (value > largest) largest = value;
+    }
+  }
+  return largest;
 }
 
 /**

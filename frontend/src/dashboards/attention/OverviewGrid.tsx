@@ -1,4 +1,4 @@
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { type SheetCell, SheetLayout } from "../../heatmap/sheet_layout";
 import type { AttentionOverview } from "../../wire/attention";
 import { type AttentionState, SIDES, type SideName } from "./attention_state";
@@ -19,6 +19,7 @@ const CHOSEN_WIDTH = 330;
 /** Every head of both models at once, on one colour scale. */
 export function OverviewGrid({ state }: { state: AttentionState }) {
   const { element, width } = useWidth<HTMLDivElement>();
+  const [isTableOpen, setTableOpen] = useState(false);
   const teacher = state.overview("teacher");
   const student = state.overview("student");
   const bases = {
@@ -84,9 +85,10 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
         {hasRoom && <ChosenHeads state={state} scaleMaximum={scaleMaximum} />}
       </div>
       {!hasRoom && <ChosenHeads state={state} scaleMaximum={scaleMaximum} />}
-      <details class="as-table">
+      <details class="as-table" onToggle={(event) => setTableOpen(event.currentTarget.open)}>
         <summary>As a table: every head with its statistics</summary>
-        <HeadTable state={state} />
+        {/* Thousands of rows: only for those who look at them. */}
+        {isTableOpen && <HeadTable state={state} />}
       </details>
     </section>
   );

@@ -57,7 +57,9 @@ function colourMaps(
       const plane = overview.plane(layer, head, planeKind);
       if (plane === null) return;
       // Bytes go to colours through a table a head: thousands of cells cost no arithmetic.
-      const indices = Int16Array.from(byteValues(plane.scale), (value) => scale.index(value));
+      const values = byteValues(plane.scale);
+      const indices = new Int16Array(256);
+      for (let byte = 0; byte < 256; byte++) indices[byte] = scale.index(values[byte]!);
       made.push({
         row: layer,
         column: head,
