@@ -2,10 +2,11 @@
 
 Every cell is a virtual environment of its own below ``.cache/matrix``. In each, real TensorBoards serve the golden
 event files, what the cell's own writer writes, and what ``StructureWriter`` wrote in the environment that runs this
-script, under the Python reader and under the data server. The result is ``docs/compatibility.md``.
+script, under the Python reader and under the data server. Then the side that records runs its own tests under each
+supported torch. The result is ``docs/compatibility.md``.
 
     python -m tests.matrix                                  # every cell
-    python -m tests.matrix --only 2.12 --only 2.21.0/3.13   # some cells; the table keeps the others' last results
+    python -m tests.matrix --only 2.12 --only torch-2.6     # some cells; the tables keep the others' last results
 """
 
 from __future__ import annotations
@@ -61,6 +62,52 @@ class Cell:
             "hypothesis",
         ]
 
+
+@dataclass(frozen=True)
+class TorchCell:
+    """One environment with torch. `without` are tests of what this torch does otherwise; `note` says what."""
+
+    torch: str
+    python: str
+    without: tuple[str, ...] = ()
+    note: str = "-"
+
+    @property
+    def name(self) -> str:
+        return f"torch-{self.torch}/{self.python}"
+
+    @property
+    def requirements(self) -> list[str]:
+        return [
+            f"torch=={self.torch}",
+            "tqdm",
+            "transformers",
+            "pillow",
+            "psutil",
+            "pytest",
+            "hypothesis",
+            "tensorboard",
+        ]
+
+
+TESTS_WITH_TORCH = (
+    "tests/unit/writer",
+    *(f"tests/unit/capture/test_{name}.py" for name in ("capture", "edges", "loops", "region", "backward", "harmless")),
+    *(f"tests/unit/integrations/test_{name}.py" for name in ("monitor", "pictures")),
+    *(f"tests/unit/attention/test_{name}.py" for name in ("fused_kernels", "other_ways_in", "nothing_changes")),
+)
+
+TORCH_CELLS = (
+    TorchCell(
+        "2.6.0",
+        "3.11",
+        ("test_grouped_queries_use_the_key_head_of_their_group", "test_flex_attention_with_score_and_mask_functions"),
+        "grouped keys are repeated before the kernel and recorded so; FlexAttention whose score function indexes a "
+        "tensor gives no map, and says why",
+    ),
+    TorchCell("2.13.0", "3.11"),
+    TorchCell("2.14.1", "3.11"),
+)
 
 # pkg_resources left setuptools with version 82; TensorBoard up to 2.20 imports it. numpy 2 lacks names that
 # TensorBoard up to 2.16 uses. 2.12 needs six and does not say so.
@@ -121,11 +168,11 @@ def write_fresh_logdir() -> Path:
     return folder
 
 
-def cell_folder(cell: Cell) -> Path:
+def cell_folder(cell: Cell | TorchCell) -> Path:
     return CACHE / cell.name.replace("/", "-py")
 
 
-def prepare(cell: Cell, interpreter: str, wheel: Path) -> Path:
+def prepare(cell: Cell | TorchCell, interpreter: str, wheel: Path) -> Path:
     """The cell's environment, made once; the wheel is installed anew each time."""
     folder = cell_folder(cell)
     python = folder / "bin" / "python"
@@ -144,7 +191,7 @@ def versions(folder: Path) -> dict[str, str]:
     code = (
         "import sys, importlib.metadata as m\n"
         "print('python', sys.version.split()[0])\n"
-        "for name in ('tensorboard', 'protobuf', 'numpy', 'setuptools'):\n"
+        "for name in ('tensorboard', 'protobuf', 'numpy', 'torch'):\n"
         "    try: print(name, m.version(name))\n"
         "    except m.PackageNotFoundError: print(name, '-')\n"
     )
@@ -156,19 +203,19 @@ def copy_tests() -> Path:
     """The tests without the package beside them: what they test is the installed wheel."""
     copy = CACHE / "suite"
     shutil.rmtree(copy, ignore_errors=True)
-    ignore = shutil.ignore_patterns("__pycache__", "e2e", "zoo", "stress", "capture", "packaging")
+    ignore = shutil.ignore_patterns("__pycache__", "e2e", "zoo", "stress", "packaging")
     shutil.copytree(ROOT / "tests", copy / "tests", ignore=ignore)
     return copy
 
 
-def run_tests(folder: Path, copy: Path, fresh: Path) -> tuple[Counter[str], str]:
+def run_tests(folder: Path, copy: Path, fresh: Path, tests: tuple[str, ...]) -> tuple[Counter[str], str]:
     """Results by reader ("python", "rust", "") and outcome, and pytest's output."""
     report = folder / "report.xml"
     done = subprocess.run(
         [
             folder / "bin" / "python",
             *("-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", f"--rootdir={copy}"),
-            *("-o", "junit_family=xunit1", "-W", "ignore::pytest.PytestUnknownMarkWarning", *TESTS),
+            *("-o", "junit_family=xunit1", "-W", "ignore::pytest.PytestUnknownMarkWarning", *tests),
         ],
         cwd=copy,
         text=True,
@@ -200,6 +247,18 @@ def _outcomes(report: Path) -> Iterator[tuple[str, str]]:
         yield reader, outcome
 
 
+def _places(copy: Path, tests: tuple[str, ...]) -> list[str]:
+    """The addresses of tests that are given by name."""
+    files = [path for pattern in TESTS_WITH_TORCH for path in ((copy / pattern).rglob("*.py"), [copy / pattern])]
+    sources = {path: path.read_text() for group in files for path in group if path.suffix == ".py"}
+    return [
+        f"{path.relative_to(copy).as_posix()}::{test}"
+        for test in tests
+        for path, text in sources.items()
+        if f"def {test}(" in text
+    ]
+
+
 def _verdict(counts: Counter[str], reader: str) -> str:
     passed, failed = counts[f"{reader} passed"], counts[f"{reader} failed"]
     return f"{passed} passed" if not failed else f"**{failed} failed**, {passed} passed"
@@ -209,6 +268,10 @@ def row(cell: Cell, found: dict[str, str], counts: Counter[str]) -> str:
     needs = ", ".join(f"`{need}`" for need in (*([f"numpy{cell.numpy}"] if "<" in cell.numpy else []), *cell.also))
     cells = [found["tensorboard"], found["python"], found["protobuf"], found["numpy"], needs or "-"]
     return "| " + " | ".join([*cells, *(_verdict(counts, reader) for reader in ("python", "rust", ""))]) + " |"
+
+
+def torch_row(cell: TorchCell, found: dict[str, str], counts: Counter[str]) -> str:
+    return f"| {cell.torch} | {found['python']} | {found['numpy']} | {_verdict(counts, '')} | {cell.note} |"
 
 
 PAGE = """# Compatibility
@@ -225,6 +288,14 @@ Windows, Apple silicon, Linux on ARM, `--logdir_spec` and remote log directories
 | --- | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 
+## Recording
+
+Each row is an environment with that torch, in which the tests of writer, capture, monitor and attention ran.
+
+| torch | Python | numpy | tests | what this torch does otherwise |
+| --- | --- | --- | --- | --- |
+{torch_rows}
+
 ## What each version needs
 
 - TensorBoard up to 2.20 imports `pkg_resources`, which setuptools 82 removed: install `'setuptools<82'`, or TensorBoard
@@ -239,15 +310,18 @@ Windows, Apple silicon, Linux on ARM, `--logdir_spec` and remote log directories
 def write_table() -> None:
     """The last result of every cell that was ever run here."""
     rows = [path.read_text() for path in (cell_folder(cell) / "row.md" for cell in CELLS) if path.exists()]
+    torch_rows = [path.read_text() for path in (cell_folder(cell) / "row.md" for cell in TORCH_CELLS) if path.exists()]
     torch = importlib.metadata.version("torch").partition("+")[0]
-    TABLE.write_text(PAGE.format(rows="\n".join(rows), date=time.strftime("%Y-%m-%d"), torch=torch))
+    lines = {"rows": "\n".join(rows), "torch_rows": "\n".join(torch_rows)}
+    TABLE.write_text(PAGE.format(**lines, date=time.strftime("%Y-%m-%d"), torch=torch))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="CELL", help="a cell's name or its beginning")
     arguments = parser.parse_args()
-    chosen = [cell for cell in CELLS if not arguments.only or cell.name.startswith(tuple(arguments.only))]
+    cells: tuple[Cell | TorchCell, ...] = (*CELLS, *TORCH_CELLS)
+    chosen = [cell for cell in cells if not arguments.only or cell.name.startswith(tuple(arguments.only))]
     CACHE.mkdir(parents=True, exist_ok=True)
     wheel, fresh, copy = build_wheel(), write_fresh_logdir(), copy_tests()
     bad = 0
@@ -259,9 +333,15 @@ def main() -> int:
             bad += 1
             continue
         folder = prepare(cell, interpreter, wheel)
-        counts, output = run_tests(folder, copy, fresh)
+        if isinstance(cell, TorchCell):
+            left_out = tuple(f"--deselect={test}" for test in _places(copy, cell.without))
+            counts, output = run_tests(folder, copy, fresh, (*TESTS_WITH_TORCH, *left_out))
+            made = torch_row(cell, versions(folder), counts)
+        else:
+            counts, output = run_tests(folder, copy, fresh, TESTS)
+            made = row(cell, versions(folder), counts)
         (folder / "output.txt").write_text(output)
-        (folder / "row.md").write_text(row(cell, versions(folder), counts))
+        (folder / "row.md").write_text(made)
         write_table()
         failed = sum(count for key, count in counts.items() if key.endswith("failed"))
         bad += failed
