@@ -1,6 +1,6 @@
 """What recording attention costs, and what is stored: time beside a plain forward pass, bytes and error by length.
 
-    python benchmarks/attention.py [--lengths 64 256 1024] [--repeats 3]
+    python benchmarks/attention.py [--lengths 64 256 1024] [--tiers 64 256 1024 4096] [--repeats 3]
 
 The model is a transformer of 6 layers, 12 heads and width 384 with fused attention, random weights, one example, one
 thread. Times are processor times, the best of `repeats`; `×` is relative to the plain pass.
@@ -19,9 +19,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from tb_plugin_structure import AttentionOptions, observe
-from tb_plugin_structure.records.attention import decode_detail_header, decode_matrix
+from tb_plugin_structure.capture.attention.kept import POSITIONS_A_WIDTH, KeptHead, add_details, keep_head
+from tb_plugin_structure.capture.attention.kernels import FusedArguments
+from tb_plugin_structure.capture.attention.sources import MatrixSource, QueryKeySource
+from tb_plugin_structure.records.attention_details import FORMS, open_head
+from tb_plugin_structure.v1 import attention_pb2
 
 HEADS, WIDTH, LAYERS = 12, 384, 6
+OVERVIEW_OF_32_ROWS = AttentionOptions(query_rows=32, detail_limit=0, watch={})
 
 
 class Block(nn.Module):
@@ -99,8 +104,11 @@ def measure(length: int, repeats: int) -> None:
         "eager pass": plain(eager),
         "eager pass that keeps its maps": returned,
         "observed, no attention": lambda: recorded(fused, x, None),
-        "32 query rows of all heads": lambda: recorded(fused, x, AttentionOptions(query_rows=32)),
-        "everything": lambda: recorded(fused, x, AttentionOptions(query_rows="all")),
+        "32 query rows of all heads": lambda: recorded(
+            fused, x, AttentionOptions(query_rows=32, detail_limit=0, watch={})
+        ),
+        "all rows of all heads": lambda: recorded(fused, x, AttentionOptions(query_rows="all", watch={})),
+        "the default": lambda: recorded(fused, x, AttentionOptions()),
     }.items():
         print(f"  {name:34} × {best(run, repeats) / base:.2f}")
     stored(eager, x, length)
@@ -110,9 +118,11 @@ def stored(model: nn.Sequential, x: torch.Tensor, length: int) -> None:
     """Bytes and largest error of what is written, against the model's own maps."""
     for block in model:
         block.kept = []
-    captured = recorded(model, x, AttentionOptions(query_rows="all", watch={"*": [0]}))
+    captured = recorded(model, x, AttentionOptions())
     truth = [np.asarray(block.kept[0][0], np.float64) for block in model]
-    overview, details = captured.overview(), captured.details()
+    for block in model:
+        block.kept = None
+    overview = captured.overview()
     count = LAYERS * HEADS
     size = sum(map(len, overview.encode()))
     error = ""
@@ -124,31 +134,58 @@ def stored(model: nn.Sequential, x: torch.Tensor, length: int) -> None:
         )
         error = f", within {worst:.2%} of the largest probability"
     print(f"  overview and statistics            {size:>10,} bytes, {size / count:,.0f} a head{error}")
-    heads = size = 0
-    worst = sums = 0.0
-    for layer, blobs in enumerate(details.values()):
-        (detail,) = decode_detail_header(blobs).details
-        for position, head in enumerate(detail.heads):
-            matrix = decode_matrix(detail, blobs[detail.first_blob + position])
-            worst = max(worst, float(np.abs(matrix - truth[layer][head]).max()))
-            sums = max(sums, float(np.abs(matrix.sum(-1, dtype=np.float64) - 1).max()))
-        heads += len(detail.heads)
-        size += sum(map(len, blobs))
-    if heads:
+
+
+def tiers(length: int, width: int = 64) -> None:
+    """Bytes, errors and times of every form in which a causal head can be kept."""
+    generator = torch.Generator().manual_seed(length)
+    q, k = (torch.randn(1, 1, length, width, generator=generator) for _ in range(2))
+    source = QueryKeySource(FusedArguments(q, k, causal="top_left"))
+    truth = source.rows(0, [0], torch.arange(length)).probabilities[0]
+    matrix = MatrixSource(truth[None, None], width=1)  # as if it were the larger one, without query and key
+    whole = MatrixSource(truth[None, None], width=length)  # as if the matrix were the smaller form
+    rows = [(2 * at + 1) * length // 64 for at in range(32)]
+    forms: dict[str, Callable[[], KeptHead | None]] = {
+        "matrix": lambda: keep_head(whole, 0, 0),
+        "tiles": lambda: keep_head(matrix, 0, 0),
+        "32 rows": lambda: keep_head(source, 0, 0, rows),
+    }
+    if length > POSITIONS_A_WIDTH * width:
+        forms["query and key"] = lambda: keep_head(source, 0, 0)
+    print(f"\n{length} positions, width {width}: one causal head")
+    for name, make in forms.items():
+        begin = time.process_time()
+        kept = make()
+        seconds = time.process_time() - begin
+        assert kept is not None
+        header, blobs = attention_pb2.AttentionDetailHeader(), []
+        add_details(header, blobs, [kept], length, length, {})
+        head = open_head(header.details[0], 0, [b"", *blobs].__getitem__)
+        begin = time.process_time()
+        head.window(slice(length // 2, length // 2 + 1), slice(0, length))
+        row_ms = 1e3 * (time.process_time() - begin)
+        values = head.window(slice(0, length), slice(0, length))
+        known = ~np.isnan(values[:, 0])
+        error = np.abs(values[known] - truth.numpy()[known])
+        sums = np.abs(values[known].sum(-1, dtype=np.float64) - 1).max()
+        form = FORMS[kept.codec]
         print(
-            f"  full matrices of {heads:3} heads          {size:>10,} bytes, {size / heads:,.0f} a head, "
-            f"error {worst:.1e}, row sums {sums:.1e}"
+            f"  {name:14} {sum(map(len, blobs)):>10,} bytes  error {error.max():.1e}  row sums {sums:.1e}  "
+            f"written in {1e3 * seconds:6.0f} ms  a row read in {row_ms:.2f} ms{'' if form in name else f' ({form})'}"
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="*", default=[64, 256, 1024])
+    parser.add_argument("--tiers", type=int, nargs="*", default=[64, 256, 1024, 4096])
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for length in arguments.lengths:
         measure(length, arguments.repeats)
+    for length in arguments.tiers:
+        tiers(length)
 
 
 if __name__ == "__main__":

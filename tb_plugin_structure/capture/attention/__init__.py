@@ -11,7 +11,7 @@
 | ``probe`` | one-hot values through an unknown kernel |
 | ``explicit`` | ``log_attention`` |
 | ``aside`` | computing what no mode of the user sees |
-| ``sources``, ``rearranged``, ``windows`` | float32 rows on demand; heads and windows that were folded into another axis |
+| ``sources``, ``rearranged``, ``windows`` | float32 rows on demand; heads and windows that were folded elsewhere |
 | ``model_attention`` | the attentions of one model, each summarised at once |
 | ``summary`` | statistics, overview, full matrix of one attention, from its rows |
 | ``reasons`` | why a layer gave no map |

@@ -179,6 +179,8 @@ class AttentionListener:
                 if shared is None:
                     return
                 shared.exactness = "float32 recomputation from the input and the weights of a fused layer"
+                if query.is_nested:
+                    shared.exactness += "; this path does not compute queries of padding, they are shown as masked"
                 shared.kept = True
             self._models[call.model].summarize(shared, source, example, 0)
         self._models[call.model].stack_probabilities(shared)
