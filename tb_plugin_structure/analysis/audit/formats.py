@@ -133,11 +133,16 @@ def _values(report: AuditReport, quantity: str) -> list[float]:
 
 def not_recorded(report: AuditReport) -> str:
     """A sentence about what the records do not hold; "" when nothing is missing."""
-    totals = [side.structure.header.totals for side in (report.teacher, report.student)]
+    structures = [side.structure for side in (report.teacher, report.student)]
     missing = [
         text
-        for text, name in (("times", "duration_ns"), ("what autograd keeps", "saved_bytes"), ("peaks", "peak_bytes"))
-        if not all(getattr(each, name) for each in totals)
+        for text, is_there in (
+            ("times", all(structure.header.totals.duration_ns for structure in structures)),
+            # A model without gradients keeps nothing: 0 is then an answer.
+            ("what autograd keeps", all("saved_bytes" in structure.operators for structure in structures)),
+            ("peaks", all("peak_bytes" in structure.module_calls for structure in structures)),
+        )
+        if not is_there
     ]
     return f"Not recorded: {', '.join(missing)} (capture with time=True, memory=True)." if missing else ""
 

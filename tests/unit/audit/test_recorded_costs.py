@@ -4,6 +4,7 @@ where it does not."""
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -85,8 +86,10 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_what_capture_measures_arrives() -> None:
-    student = capture(Small(8).eval(), (IMAGE,), name="student", time=1, memory=True, symbolic=True)
-    report = audit(pair_by_path(student, student))
+    options: dict[str, Any] = {"time": 1, "memory": True, "symbolic": True}
+    student = capture(Small(8).eval(), (IMAGE,), name="student", **options)
+    teacher = capture(frozen(Small(8)), (IMAGE,), name="teacher", **options)  # keeps nothing for a backward pass
+    report = audit(pair_by_path(teacher, student))
     row = report.row("conv")
     assert row.student_cost.duration_ns > 0
     # The convolution's output, 2 x 8 x 8 x 8 floats, is the only storage that it makes.
