@@ -17,7 +17,8 @@ def norm_of(gradient: Tensor) -> Tensor:
     with torch.no_grad():
         gradient = local_tensor(gradient)  # the norm over all ranks would be a collective
         values = gradient.coalesce().values() if gradient.is_sparse else gradient.detach()
-        return torch.linalg.vector_norm(values, dtype=_wide(values.dtype))
+        norm: Tensor = torch.linalg.vector_norm(values, dtype=_wide(values.dtype))
+        return norm
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype | None:
