@@ -7,6 +7,7 @@ other ranks are never asked for: global shapes and placements are what each rank
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -37,6 +38,18 @@ def local_tensor(tensor: Tensor) -> Tensor:
     """The part of a tensor that lies here; the tensor itself when it is not spread."""
     distributed = distributed_tensor_class()
     return tensor._local_tensor if distributed is not None and isinstance(tensor, distributed) else tensor  # type: ignore[attr-defined,no-any-return]
+
+
+def local_parts(value: Any) -> Any:
+    """Arguments of a kernel with each tensor that is spread replaced by the part that lies here."""
+    distributed = distributed_tensor_class()
+    if distributed is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [local_parts(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: local_parts(item) for key, item in value.items()}
+    return local_tensor(value) if isinstance(value, Tensor) else value
 
 
 def spread_of(tensor: Tensor) -> Spread | None:

@@ -30,6 +30,7 @@ from tb_plugin_structure.capture.attention.result import AttentionCapture
 from tb_plugin_structure.capture.attention.softmax import SoftmaxFollower
 from tb_plugin_structure.capture.attention.sources import MatrixSource, QueryKeySource, Source
 from tb_plugin_structure.capture.attention.storage_tags import Candidate
+from tb_plugin_structure.capture.sharding import local_parts
 
 __all__ = ["AttentionListener", "attention_kernel"]
 
@@ -96,7 +97,8 @@ class AttentionListener:
         if handler is not None:
             try:
                 with aside():
-                    handler(func, name, args, kwargs, call)
+                    # Heads that lie on other ranks are not asked for: only one rank may be recording.
+                    handler(func, name, local_parts(args), local_parts(kwargs), call)
             except Exception as error:
                 self._failed(call, error)
 
@@ -108,7 +110,7 @@ class AttentionListener:
         _, handler, name = self._handler(func)
         if handler is not None:
             try:
-                handler(func, name, args, kwargs, result, call)
+                handler(func, name, local_parts(args), local_parts(kwargs), local_parts(result), call)
             except Exception as error:
                 self._failed(call, error)
 
