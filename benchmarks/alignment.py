@@ -1,6 +1,6 @@
 """How long an alignment takes, how it grows, and what simpler rules cost and find.
 
-    python benchmarks/alignment.py            # sizes, growth and rules: the tables of docs/alignment.md
+    python benchmarks/alignment.py            # sizes, growth, rules, calibration: the tables of docs/alignment.md
     python benchmarks/alignment.py --quick    # a tenth of the size
 
 Times are CPU seconds of this process for `align` and for the wire message with its operator pairs; the record is in
@@ -139,19 +139,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each figure; the fastest counts")
-    parser.add_argument("--only", choices=("sizes", "rules"), help="one part")
+    parser.add_argument("--only", choices=("sizes", "rules", "calibration"), help="one part")
     parser.add_argument("--one", choices=tuple(CASES), help=argparse.SUPPRESS)
     parser.add_argument("--size", type=int, default=100_000, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(options.one, options.size)))
         return
-    if options.only != "rules":
+    if options.only in (None, "sizes"):
         sizes_and_growth(10 if options.quick else 1, options.repeats)
-    if options.only != "sizes":
-        from alignment_rules import compare_rules  # needs torch, which would count as memory of the sizes
+    # What follows needs torch, which would count as memory of the sizes.
+    if options.only in (None, "rules"):
+        from alignment_rules import compare_rules
 
         compare_rules(10 if options.quick else 1)
+    if options.only in (None, "calibration"):
+        from alignment_calibration import calibrate
+
+        calibrate(2 if options.quick else 20)
 
 
 if __name__ == "__main__":
