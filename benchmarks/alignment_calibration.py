@@ -106,7 +106,7 @@ def calibrate(students: int) -> None:
             print(f"| {low:.1f}–{low + 0.1:.1f} | {len(inside):,} | {stated:.2f} | {right:.2f} |")
     constant = float(np.mean([right for _, right in both]))
     print(
-        f"\nExpected calibration error over {len(both):,} pairs; the constant is their share of right ones, {constant:.2f}"
+        f"\nExpected calibration error, {len(both):,} pairs; the constant is {constant:.2f}, their share of right ones"
     )
     print("\n| students | this | constant |\n|---|---|---|")
     for name, pairs in (("all", both), *found.items()):
