@@ -79,8 +79,15 @@ function namedTensors(
   const tensorNames = model.tables.tensors;
   return Array.from(table.row(column, row), (tensor, index) => ({
     name: names[index] || (isOperator ? tensorNames.text("name", tensor).split(".").at(-1)! : ""),
-    text: `${shapeText(model.shape(tensor))} ${model.dtype(tensor)}`,
+    text: `${shapeText(model.shape(tensor))}${symbolicText(model, tensor)} ${model.dtype(tensor)}`,
   }));
+}
+
+/** " = B×8×(H+1)//2" where the record has an expression for each dimension and one of them is no plain number. */
+function symbolicText(model: ModelSide, tensor: number): string {
+  const { tensors } = model.tables;
+  const sizes = tensors.has("symbolic") ? tensors.texts("symbolic", tensor) : [];
+  return sizes.some((size) => !/^\d+$/.test(size)) ? ` = ${sizes.join("×")}` : "";
 }
 
 export function quantities(tree: DiffTree, node: number): Quantity[] {
@@ -92,31 +99,42 @@ export function quantities(tree: DiffTree, node: number): Quantity[] {
     };
     return { teacher: side("teacher"), student: side("student") };
   };
+  /** A column that is there only when it was asked for. */
+  const optional = (table: "calls" | "operators", column: string) => (model: ModelSide, row: number) =>
+    model.tables[table].has(column) ? model.tables[table].number(column)[row]! : Number.NaN;
   if (tree.type[node] === NodeType.OPERATOR) {
-    return [
+    return recorded([
       { name: "MACs", unit: "count", ...of((model, row) => model.operatorValue("macs", row)) },
       {
         name: "activation",
         unit: "bytes",
         ...of((model, row) => model.operatorValue("activation_bytes", row)),
       },
-    ];
+      { name: "time", unit: "ns", ...of(optional("operators", "duration_ns")) },
+      { name: "saved for backward", unit: "bytes", ...of(optional("operators", "saved_bytes")) },
+    ]);
   }
   const list: Quantity[] = [
     { name: "parameters", unit: "count", ...of((model, row) => model.callParameters(row)) },
     { name: "MACs", unit: "count", ...of((model, row) => model.callSum("macs", row)) },
     { name: "activation", unit: "bytes", ...of((model, row) => model.callSum("activation_bytes", row)) },
     { name: "time", unit: "ns", ...of((model, row) => model.tables.calls.number("duration_ns")[row]!) },
+    { name: "peak memory", unit: "bytes", ...of(optional("calls", "peak_bytes")) },
     {
       name: "gradient norm",
       unit: "plain",
       ...of((model, row) => model.gradientNorms?.get(model.callPath(row)) ?? Number.NaN),
     },
   ];
-  // Not every pass is timed or followed by a backward pass.
-  const isOptional = (name: string) => name === "time" || name === "gradient norm";
+  return recorded(list);
+}
+
+const OPTIONAL = new Set(["time", "peak memory", "saved for backward", "gradient norm"]);
+
+/** Not every pass is timed, counted or followed by a backward pass: what neither side has is left out. */
+function recorded(list: Quantity[]): Quantity[] {
   return list.filter(
-    ({ name, teacher, student }) => !isOptional(name) || !(isUnknown(teacher) && isUnknown(student)),
+    ({ name, teacher, student }) => !OPTIONAL.has(name) || !(isUnknown(teacher) && isUnknown(student)),
   );
 }
 
