@@ -140,6 +140,9 @@ export function numericValue(tree: DiffTree, node: number, side: SideName, colou
   const row = tree[side][node]!;
   if (tree.type[node] === NodeType.OPERATOR) {
     if (colouring === "MACs") return model.operatorValue("macs", row);
+    if (colouring === "time" && model.tables.operators.has("duration_ns")) {
+      return model.tables.operators.number("duration_ns")[row]!;
+    }
     return colouring === "activation memory" ? model.operatorValue("activation_bytes", row) : Number.NaN;
   }
   switch (colouring) {
