@@ -64,6 +64,14 @@ def on_two_devices(hop: bool) -> Structure:
     return structure
 
 
+def resized(pooled: bool) -> dict[str, list[Finding]]:
+    """A teacher that always gives 8x8, a student that gives what it takes; the recorded images are 8x8."""
+    teacher = nn.Sequential(nn.Conv2d(3, 8, 1), nn.AdaptiveAvgPool2d(8) if pooled else nn.Identity())
+    student = nn.Sequential(nn.Conv2d(3, 8, 1), nn.Identity())
+    models = (("teacher", teacher), ("student", student))
+    return found(*(capture(frozen(model), (IMAGE,), name=name, symbolic=True) for name, model in models))
+
+
 def one_value() -> dict[str, list[Finding]]:
     with pytest.raises(CaptureFailed) as failure:
         capture(normalising(), (torch.ones(1, 4),), name="student")
@@ -128,6 +136,7 @@ CASES: dict[str, tuple[Scenario, Scenario]] = {
         lambda: found(record(Small().train())),
         lambda: found(record(frozen(Small())), record(Small().train())),
     ),
+    "equal-at-this-size": (lambda: resized(pooled=True), lambda: resized(pooled=False)),
     "half-precision-cast": (
         lambda: body(lambda self, x: self.fc(features(self, x).half().float().mean((2, 3)))),
         lambda: body(plain),

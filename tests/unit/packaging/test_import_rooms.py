@@ -47,7 +47,7 @@ ROOMS = {
     "cli": room(
         "analysis capture dashboards distill records v1 writer event_file checksum integrations",
         "numpy",
-        "torch tensorboard tqdm onnx",
+        "torch tensorboard tqdm onnx rich",
     ),
 }
 
