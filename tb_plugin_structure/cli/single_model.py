@@ -55,7 +55,7 @@ def stage_table(structure: Structure) -> TableParts:
                 LEVEL_NAMES[level],
                 feature.path or "(model)",
                 feature.class_name,
-                shape_text(feature.shape),
+                _output(feature.shape, feature.symbols),
                 feature.layout,
                 feature.dtype,
                 f"{side.parameter_count(int(structure.module_calls['module'][call])):,}",
@@ -67,6 +67,14 @@ def stage_table(structure: Structure) -> TableParts:
             ]
         )
     return _without_unknown(head, rows, right={6, 7, 8, 9, 10}, optional=("peak bytes", "time"))
+
+
+def _output(shape: Sequence[int], symbols: Sequence[str]) -> str:
+    """'2×8×4×4 = B×8×(H//16)×(W//16)'; the shape alone where every dimension is a number, or nothing is known."""
+    if all(size.isdecimal() for size in symbols):
+        return shape_text(shape)
+    factors = [size if size.isidentifier() or size.isdecimal() else f"({size})" for size in symbols]
+    return f"{shape_text(shape)} = {'×'.join(factors)}"
 
 
 def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:

@@ -83,11 +83,13 @@ function namedTensors(
   }));
 }
 
-/** " = B×8×(H+1)//2" where the record has an expression for each dimension and one of them is no plain number. */
+/** " = B×8×((H+1)//2)" where the record has an expression for each dimension and one of them is no plain number. */
 function symbolicText(model: ModelSide, tensor: number): string {
   const { tensors } = model.tables;
   const sizes = tensors.has("symbolic") ? tensors.texts("symbolic", tensor) : [];
-  return sizes.some((size) => !/^\d+$/.test(size)) ? ` = ${sizes.join("×")}` : "";
+  return sizes.some((size) => !/^\d+$/.test(size))
+    ? ` = ${sizes.map((size) => (/^\w+$/.test(size) ? size : `(${size})`)).join("×")}`
+    : "";
 }
 
 export function quantities(tree: DiffTree, node: number): Quantity[] {
