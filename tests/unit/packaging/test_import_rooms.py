@@ -165,7 +165,7 @@ def test_loaders_import_only_tensorboards_base_plugin() -> None:
 WIRE = {"wire", "gen"}
 DRAWING = {"graph", "table", "heatmap"}
 # The visual language: colours, kinds and how numbers are written. Constants and pure functions, without components.
-LANGUAGE = {"ui/tokens", "ui/kinds", "ui/format"}
+LANGUAGE = {"ui/tokens", "ui/kinds", "ui/verdict_styles", "ui/format"}
 FRONTEND_ROOMS = {
     "gen": set(),
     "wire": {"gen"},
