@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import summary as torch_summary
 
 from tb_plugin_structure.integrations import pictures
@@ -42,10 +43,10 @@ def histograms(values: Mapping[str, Histogram]) -> Any:
 
 def images(values: Mapping[str, pictures.Picture]) -> Any:
     """One Summary message with an image for each tag; None when there is none."""
-    message = torch_summary.Summary()
+    message = Summary()
     for tag, picture in values.items():
         height, width, channels = picture.shape
-        encoded = torch_summary.Summary.Image(
+        encoded = Summary.Image(
             height=height, width=width, colorspace=channels, encoded_image_string=pictures.png(picture)
         )
         message.value.add(tag=tag, image=encoded)
