@@ -71,6 +71,10 @@ class Parameter:
     aliases: Sequence[str] = ()
 
 
+_PARAMETER_COLUMNS = 9
+"""The columns of parameters that a graph from elsewhere has something to say about; the first of the schema."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """A module call around an operator. Equal `call` keys are one call; `path` is the module's."""
@@ -386,7 +390,8 @@ class GraphBuilder:
             },
             "parameters": {
                 each.name: [row[position] for row in parameter_rows]
-                for position, each in enumerate(STRUCTURE_TABLES["parameters"])
+                # Columns that came later (shape and placement of a rank) are left out.
+                for position, each in enumerate(STRUCTURE_TABLES["parameters"][:_PARAMETER_COLUMNS])
             },
             "module_calls": {
                 "module": [call.module for call in calls],
