@@ -28,6 +28,9 @@ KIND_TABLE = np.array([[kind_similarity(first, second) for second in KINDS] for 
 UNLIKE = 0.6
 """Cosine of two blocks' bags below which their leaves are not compared: they are paired as stages at most."""
 
+SAME_PARTS = 0.9
+"""How alike blocks of one class are that hold modules of the same names, whatever of them was called."""
+
 STACK_SUBSTANCE = 4.0
 """A pair of stacks outweighs this many leaves."""
 
@@ -58,6 +61,7 @@ class Side:
     last_of_kind: Array
     is_stack: Array
     bags: Array
+    parts: Array
     names: list[str]
     around: list[frozenset[str]]
 
@@ -88,6 +92,7 @@ def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Uni
     substance = np.zeros(count)
     attributes, ratio, width, positions = (np.zeros(count, np.int64) for _ in range(4))
     bags = np.zeros((count, len(KINDS)))
+    parts = np.full(count, -1)
     names: list[str] = []
     around: list[frozenset[str]] = []
     stack_flags = np.array([unit.is_stack for unit in units], bool)
@@ -100,6 +105,9 @@ def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Uni
         positions[index] = code("p", extent.rank, extent.positions)
         if unit.is_stack:
             bags[index] = signatures.bag[list(unit.elements)].max(axis=0)
+            declared = tree.declared[tree.module[unit.first]]
+            if declared:
+                parts[index] = code("m", tree.class_name[unit.first], declared)
             attributes[index] = code("a", None)
             ratio[index] = code("r", None)
             named = unit.elements[0] if len(unit.elements) == 1 else unit.node
@@ -131,7 +139,7 @@ def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Uni
     place_of = (np.cumsum(weights) - weights / 2) / total
     return Side(
         tree, list(units), kind, substance, attributes, ratio, width, positions, before, after, place_of,
-        last_of_kind, stack_flags, bags, names, around,
+        last_of_kind, stack_flags, bags, parts, names, around,
     )  # fmt: skip
 
 
@@ -171,6 +179,9 @@ def scores(teacher: Side, student: Side, small_scope: bool) -> Array:
         bags_t, bags_s = teacher.bags[stack_t], student.bags[stack_s]
         norms = np.sqrt((bags_t**2).sum(1))[:, None] * np.sqrt((bags_s**2).sum(1))[None, :]
         alike = (bags_t @ bags_s.T) / np.maximum(norms, 1e-9)
+        # Blocks of one class with the same parts are alike also where one model ran them in a single kernel.
+        parts_t, parts_s = teacher.parts[stack_t][:, None], student.parts[stack_s][None, :]
+        alike = np.where((parts_t == parts_s) & (parts_t >= 0), np.maximum(alike, SAME_PARTS), alike)
         like[np.ix_(stack_t, stack_s)] = np.where(alike >= UNLIKE, alike, 0.0)
     name, clash = _names(teacher.names, student.names)
     around = _around(teacher.around, student.around)

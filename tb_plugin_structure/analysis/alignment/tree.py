@@ -124,6 +124,12 @@ class Tree:
         return depth
 
     @cached_property
+    def declared(self) -> list[frozenset[str]]:
+        """By module row, the names of the modules that it holds, called or not."""
+        names = [path.rpartition(".")[2] for path in self.structure.module_paths]
+        return [frozenset(names[row] for row in rows) for rows in self.structure.module_children]
+
+    @cached_property
     def attributes(self) -> list[dict[str, str]]:
         """Constructor-like attributes by module row; alike modules share one dictionary."""
         modules = self.structure.modules

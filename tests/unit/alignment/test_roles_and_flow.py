@@ -277,3 +277,29 @@ def test_an_adapted_layer_at_the_end_of_a_block_is_paired_with_its_base() -> Non
             assert pairs[f"layers.{k}.{name}.base_layer"] == [f"layers.{k}.{name}"]
             assert f"layers.{k}.{name}.down" not in pairs
             assert f"layers.{k}.{name}.up" not in pairs
+
+
+class _Encoder(nn.Module):
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, width)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        output: Tensor = self.encoder(self.embedding(tokens))
+        return output
+
+
+def test_a_frozen_teacher_that_runs_whole_layers_in_one_kernel_is_paired_with_a_training_student() -> None:
+    tokens = torch.randint(50, (2, 7))
+    teacher, student = _Encoder(6, 64).eval(), _Encoder(3, 32).train()
+    with torch.no_grad():
+        whole = capture(teacher, (tokens,))
+    assert whole.module_row["encoder.layers.0.self_attn"] not in whole.calls_of_module
+    pairs = align(teacher=whole, student=capture(student, (tokens,))).module_pairs()
+    assert [pairs[f"encoder.layers.{block}"] for block in range(3)] == [
+        ["encoder.layers.0"],
+        ["encoder.layers.2"],
+        ["encoder.layers.5"],
+    ]
