@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import summary as torch_summary
 
 from tb_plugin_structure.integrations import pictures
@@ -43,10 +42,10 @@ def histograms(values: Mapping[str, Histogram]) -> Any:
 
 def images(values: Mapping[str, pictures.Picture]) -> Any:
     """One Summary message with an image for each tag; None when there is none."""
-    message = Summary()
+    message = torch_summary.Summary()  # type: ignore[attr-defined]
     for tag, picture in values.items():
         height, width, channels = picture.shape
-        encoded = Summary.Image(
+        encoded = torch_summary.Summary.Image(  # type: ignore[attr-defined]
             height=height, width=width, colorspace=channels, encoded_image_string=pictures.png(picture)
         )
         message.value.add(tag=tag, image=encoded)

@@ -15,6 +15,8 @@ from tb_plugin_structure.records.consistency import check_structure
 from tb_plugin_structure.records.dimensions import holds, predict
 from tb_plugin_structure.records.schema import FORMAT_VERSION, STRUCTURE_TABLES
 from tb_plugin_structure.records.strings import StringPool, Strings
+from tb_plugin_structure.records.structure_text import canonical_text
+from tb_plugin_structure.records.structure_tree import tree_text
 from tb_plugin_structure.records.table import Array, Table, build_table
 from tb_plugin_structure.v1 import columns_pb2, structure_pb2
 
@@ -349,6 +351,15 @@ class Structure:
             f"Structure({self.header.model!r}, {self.header.model_class}: {totals.modules:,} modules, "
             f"{totals.module_calls:,} calls, {totals.operators:,} operators, {totals.parameters:,} parameters)"
         )
+
+    def __str__(self) -> str:
+        """The module calls as a tree with shapes and costs, alike ones folded."""
+        return tree_text(self)
+
+    def to_text(self) -> str:
+        """The structure as canonical text, one parameter, module call or operator a line: the same for equal
+        structures, on every machine, so that it can be kept in a repository and compared with ``git diff``."""
+        return canonical_text(self)
 
 
 def decode_header(stored: Sequence[bytes]) -> structure_pb2.StructureHeader:
