@@ -117,7 +117,7 @@ def test_one_model_alone_shows_its_operators(server: TensorBoardServer, open_tab
     tab = open_tab(server.url, "shape_audit", "t=resnet%3Astructure%2FResNet-50&s=-")
     tab.expect_text("ResNet ran")
     first = rows(tab)[0]
-    assert first.startswith("conv2d | conv1 | 1×3×224×224 | 1×64×112×112 | float32 | 118 M")
+    assert first.startswith("conv2d | conv1 | 1×3×224×224 | 1×64×112×112 | float32 | meta | 118 M")
     tab.frame.get_by_role("button", name="where the shape changes").click()
     expect(tab.frame.locator(".grid")).not_to_contain_text("relu")
 

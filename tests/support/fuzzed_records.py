@@ -214,17 +214,7 @@ def _damage_header(message: object, random_: random.Random) -> None:
     descriptor = message.DESCRIPTOR  # type: ignore[attr-defined]
     for field in descriptor.fields:
         value = getattr(message, field.name)
-        repeated = field.name in (
-            "parts",
-            "layers",
-            "axes",
-            "inputs",
-            "wrappers",
-            "notes",
-            "tokens",
-            "details",
-            "heads",
-        )
+        repeated = hasattr(value, "__len__") and not isinstance(value, (str, bytes))
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             continue
         if field.message_type is not None:

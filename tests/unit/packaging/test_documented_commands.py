@@ -61,6 +61,7 @@ def network(width: int) -> nn.Module:
     return nn.Sequential(*layers)
 
 
+TYPED_MODULES = ("models", "my_models")
 MODELS = """
 from torch import nn
 
@@ -85,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with StructureWriter(folder / "runs" / run) as writer:
             for name, width in (("teacher", 16), ("student", 8)):
                 writer.add_structure(name, network(width), (torch.randn(2, 3, 8, 8),))
-    for module in ("models", "my_models"):
+    for module in TYPED_MODULES:
         (folder / f"{module}.py").write_text(MODELS)
     torch.export.save(torch.export.export(network(16), (torch.randn(2, 3, 8, 8),)), folder / "teacher.pt2")
     (folder / "teacher_vs_student_plan.json").write_text('{"policy": "uniform", "pins": {"0": "0"}}')
@@ -106,7 +107,14 @@ def test_tb_structure_does_what_the_page_says(
             main([arguments[0], "--help"])
         assert ended.value.code == 0
         return
-    code = main(arguments)
+    # What is imported here as `models` must not be what other tests import under that name.
+    others = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in TYPED_MODULES}
+    try:
+        code = main(arguments)
+    finally:
+        for name in TYPED_MODULES:
+            sys.modules.pop(name, None)
+        sys.modules.update(others)
     said = capsys.readouterr()
     assert code == 0 or (code == 1 and "--fail-on" in arguments), said.err
     for option in ("--out", "--output"):
