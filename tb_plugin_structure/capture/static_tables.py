@@ -28,7 +28,7 @@ class StaticTables:
         self.row_of_path: dict[str, int] = {}
         flat = model.table.flat_shards
         for path, tensor, module, buffer in model.table.tensors():
-            if path.rpartition(".")[2] == "_flat_param" and flat:
+            if flat and path.rpartition(".")[2] == "_flat_param":
                 # One parameter for several: they are shown as they were written, with the shapes of all ranks together.
                 self.row_of_path[path] = len(tensors)
                 for name in _held_by(tensor, path, flat):

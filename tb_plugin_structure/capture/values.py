@@ -138,7 +138,7 @@ class Values:
         reference = TensorReference(tensor)
         reference.row = row
         self.references[id(tensor)] = reference
-        if self._distributed is not None and (spread := spread_of(tensor)) is not None:
+        if self._distributed is not None and isinstance(tensor, self._distributed) and (spread := spread_of(tensor)):
             self.spreads[row] = spread
         layout = tensor.layout
         if layout is not _STRIDED:
