@@ -37,14 +37,16 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     tables: list[str] = []
     with sync_playwright() as playwright:
-        browser = launch(playwright)
-        lab = Lab(browser, arguments.folder, arguments.quick, arguments.models, arguments.model_explorer)
-        print(f"Chromium {browser.version}, {os.cpu_count()} CPU cores, software rendering", flush=True)
         for name in arguments.sections:
+            # Model Explorer draws with WebGL; tools side by side share one browser.
+            browser = launch(playwright, webgl=name == "graph" and bool(arguments.model_explorer))
+            if not tables:
+                print(f"Chromium {browser.version}, {os.cpu_count()} CPU cores, software rendering", flush=True)
+            lab = Lab(browser, arguments.folder, arguments.quick, arguments.models, arguments.model_explorer)
             for report in SECTIONS[name](lab):
                 tables.append(report.markdown())
                 print(f"\n{tables[-1]}", flush=True)
-        browser.close()
+            browser.close()
     if arguments.markdown:
         arguments.markdown.write_text("\n".join(tables))
 

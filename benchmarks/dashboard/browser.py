@@ -21,7 +21,6 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
-    "--enable-unsafe-swiftshader",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -180,12 +179,18 @@ class Opened:
         self.page.context.close()
 
 
-def launch(playwright: Playwright) -> Browser:
-    """The system's Chromium. Raises ``SystemExit`` naming the fix when there is none."""
+def launch(playwright: Playwright, webgl: bool = False) -> Browser:
+    """The system's Chromium. Raises ``SystemExit`` naming the fix when there is none.
+
+    `webgl` lets the processor stand in for a graphics card, which some tools do not draw without. Everything else on
+    the page is drawn that way too then, and more slowly.
+    """
     path = next((found for found in map(shutil.which, _BROWSERS) if found), None)
     if path is None:
         raise SystemExit("no Chromium on PATH; `make chromium` installs the system's package")
-    return playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+    return playwright.chromium.launch(
+        executable_path=path, args=[*_ARGUMENTS, *(["--enable-unsafe-swiftshader"] * webgl)]
+    )
 
 
 def open_page(browser: Browser, url: str, watch: dict[str, str], *, inside: str = "", timeout_s: float = 180) -> Opened:
