@@ -30,6 +30,7 @@ export class VirtualTable {
   private readonly activeId = `active-cell-${++tables}`;
   private readonly header: HeaderRows;
   private readonly body: HTMLElement;
+  private readonly holder: HTMLElement;
   private readonly window: RowWindow;
   private readonly drawn = new Map<number, HTMLElement>();
   private readonly pool: HTMLElement[] = [];
@@ -55,6 +56,10 @@ export class VirtualTable {
     this.body = document.createElement("div");
     this.body.className = "grid-body";
     this.body.setAttribute("role", "rowgroup");
+    this.holder = document.createElement("div");
+    this.holder.className = "grid-holder";
+    this.holder.setAttribute("role", "presentation");
+    this.body.append(this.holder);
     element.replaceChildren(this.header.element, this.body);
     this.window = new RowWindow(
       element,
@@ -157,7 +162,8 @@ export class VirtualTable {
 
   private draw(): void {
     const items = this.model.items();
-    const wanted = new Set(this.window.visible());
+    const visible = this.window.visible().filter((index) => index < items.length);
+    const wanted = new Set(visible);
     for (const [index, element] of this.drawn) {
       if (wanted.has(index)) continue;
       this.drawn.delete(index);
@@ -167,20 +173,35 @@ export class VirtualTable {
     for (const index of wanted) {
       const item = items[index];
       if (item === undefined || this.drawn.has(index)) continue;
-      const element = this.pool.pop() ?? this.body.appendChild(document.createElement("div"));
+      const element = this.pool.pop() ?? document.createElement("div");
       this.drawRow(element, index, item);
       this.drawn.set(index, element);
     }
     // What was not used again would be read by searches of the page.
     for (const element of this.pool.splice(0)) element.remove();
+    this.place(visible);
     this.markActive();
+  }
+
+  /**
+   * Rows follow one another, and only what holds them is moved. A position of its own for each row would fill the
+   * browser's cache of computed styles while one scrolls, and drawing would take longer and longer.
+   */
+  private place(visible: readonly number[]): void {
+    this.holder.style.transform = `translateY(${(visible[0] ?? 0) * ROW_HEIGHT}px)`;
+    let next = this.holder.firstElementChild;
+    for (const index of visible) {
+      const element = this.drawn.get(index);
+      if (element === undefined) continue;
+      if (element === next) next = next.nextElementSibling;
+      else this.holder.insertBefore(element, next);
+    }
   }
 
   private drawRow(element: HTMLElement, index: number, item: number): void {
     element.hidden = false;
     element.setAttribute("role", "row");
     element.setAttribute("aria-rowindex", String(index + HeaderRows.COUNT + 1));
-    element.style.transform = `translateY(${index * ROW_HEIGHT}px)`;
     element.dataset.item = String(item);
     element.dataset.index = String(index);
     if (item < 0) this.drawGroup(element, -item - 1);
