@@ -1,13 +1,13 @@
-import { fromBinary } from "@bufbuild/protobuf";
-import {
-  type AttentionLayer,
-  type AttentionOverviewHeader,
-  AttentionOverviewHeaderSchema,
-  type TokenAxis,
+import { AttentionOverviewHeaderFields } from "../gen/tb_plugin_structure/v1/attention_fields";
+import type {
+  AttentionLayer,
+  AttentionOverviewHeader,
+  TokenAxis,
 } from "../gen/tb_plugin_structure/v1/attention_pb";
-import { TableSchema } from "../gen/tb_plugin_structure/v1/columns_pb";
+import { TableFields } from "../gen/tb_plugin_structure/v1/columns_fields";
 import { Columns, half } from "./columns";
 import { comparisonParameters, type Intent } from "./comparison";
+import { readMessage } from "./message";
 import type { Address } from "./records";
 import { getBytes, getJson } from "./request";
 
@@ -76,8 +76,8 @@ export async function fetchOverview(address: Address, signal?: AbortSignal): Pro
   );
   return new AttentionOverview(
     address,
-    fromBinary(AttentionOverviewHeaderSchema, header!),
-    new Columns(fromBinary(TableSchema, statistics!)),
+    readMessage(AttentionOverviewHeaderFields, header!),
+    new Columns(readMessage(TableFields, statistics!)),
     { maximum: maximum!, mass: mass! },
   );
 }
@@ -85,8 +85,8 @@ export async function fetchOverview(address: Address, signal?: AbortSignal): Pro
 /** Only the statistics of a step, for trends: a row per head. */
 export async function fetchStatistics(address: Address, signal?: AbortSignal): Promise<Columns> {
   return new Columns(
-    fromBinary(
-      TableSchema,
+    readMessage(
+      TableFields,
       await getBytes("api/attention/overview", { ...address, part: "statistics" }, signal),
     ),
   );

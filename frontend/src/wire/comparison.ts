@@ -1,7 +1,9 @@
-import { fromBinary } from "@bufbuild/protobuf";
-import { type Alignment, AlignmentSchema } from "../gen/tb_plugin_structure/v1/alignment_pb";
-import { type Audit, AuditSchema } from "../gen/tb_plugin_structure/v1/audit_pb";
+import { AlignmentFields } from "../gen/tb_plugin_structure/v1/alignment_fields";
+import type { Alignment } from "../gen/tb_plugin_structure/v1/alignment_pb";
+import { AuditFields } from "../gen/tb_plugin_structure/v1/audit_fields";
+import type { Audit } from "../gen/tb_plugin_structure/v1/audit_pb";
 import { Columns } from "./columns";
+import { readMessage } from "./message";
 import type { Address } from "./records";
 import { getBytes, type Parameters, postBytes } from "./request";
 import { Strings } from "./strings";
@@ -33,8 +35,8 @@ export async function fetchAlignment(
   intent: Intent,
   signal?: AbortSignal,
 ): Promise<DecodedAlignment> {
-  const message = fromBinary(
-    AlignmentSchema,
+  const message = readMessage(
+    AlignmentFields,
     await compare("api/alignment", teacher, student, intent, signal),
   );
   const strings = new Strings(message.strings);
@@ -51,7 +53,7 @@ export async function fetchAudit(
   intent: Intent,
   signal?: AbortSignal,
 ): Promise<DecodedAudit> {
-  const message = fromBinary(AuditSchema, await compare("api/audit", teacher, student, intent, signal));
+  const message = readMessage(AuditFields, await compare("api/audit", teacher, student, intent, signal));
   const strings = new Strings(message.strings);
   return { message, rows: new Columns(message.rows, strings), stages: new Columns(message.stages, strings) };
 }

@@ -1,6 +1,6 @@
-import { fromBinary } from "@bufbuild/protobuf";
-import { StringPoolSchema, TableSchema } from "../gen/tb_plugin_structure/v1/columns_pb";
+import { StringPoolFields, TableFields } from "../gen/tb_plugin_structure/v1/columns_fields";
 import { Columns } from "./columns";
+import { readMessage } from "./message";
 import type { Address, Records } from "./records";
 import { getBytes } from "./request";
 import { Strings } from "./strings";
@@ -26,8 +26,8 @@ export class Measurement {
 export async function fetchMeasurement(address: Address, signal?: AbortSignal): Promise<Measurement> {
   const part = (name: string) => getBytes("api/measurement", { ...address, part: name }, signal);
   const [strings, table] = await Promise.all([part("strings"), part("measurements")]);
-  const pool = new Strings(fromBinary(StringPoolSchema, strings));
-  return new Measurement(new Columns(fromBinary(TableSchema, table), pool));
+  const pool = new Strings(readMessage(StringPoolFields, strings));
+  return new Measurement(new Columns(readMessage(TableFields, table), pool));
 }
 
 /** The latest measurement of a run that speaks of this very structure; null when there is none. */

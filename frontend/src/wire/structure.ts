@@ -1,7 +1,8 @@
-import { fromBinary } from "@bufbuild/protobuf";
-import { StringPoolSchema, TableSchema } from "../gen/tb_plugin_structure/v1/columns_pb";
-import { type StructureHeader, StructureHeaderSchema } from "../gen/tb_plugin_structure/v1/structure_pb";
+import { StringPoolFields, TableFields } from "../gen/tb_plugin_structure/v1/columns_fields";
+import { StructureHeaderFields } from "../gen/tb_plugin_structure/v1/structure_fields";
+import type { StructureHeader } from "../gen/tb_plugin_structure/v1/structure_pb";
 import { Columns } from "./columns";
+import { readMessage } from "./message";
 import type { Address } from "./records";
 import { getBytes } from "./request";
 import { Strings } from "./strings";
@@ -21,8 +22,8 @@ export interface StructureTables {
 const NEEDED = ["modules", "parameters", "module_calls", "operators", "tensors"] as const;
 
 export async function fetchHeader(address: Address, signal?: AbortSignal): Promise<StructureHeader> {
-  return fromBinary(
-    StructureHeaderSchema,
+  return readMessage(
+    StructureHeaderFields,
     await getBytes("api/structure", { ...address, part: "header" }, signal),
   );
 }
@@ -30,13 +31,13 @@ export async function fetchHeader(address: Address, signal?: AbortSignal): Promi
 export async function fetchStructure(address: Address, signal?: AbortSignal): Promise<StructureTables> {
   const part = (name: string) => getBytes("api/structure", { ...address, part: name }, signal);
   const [header, strings, ...tables] = await Promise.all(["header", "strings", ...NEEDED].map(part));
-  const pool = new Strings(fromBinary(StringPoolSchema, strings!));
+  const pool = new Strings(readMessage(StringPoolFields, strings!));
   const [modules, parameters, calls, operators, tensors] = tables.map(
-    (bytes) => new Columns(fromBinary(TableSchema, bytes), pool),
+    (bytes) => new Columns(readMessage(TableFields, bytes), pool),
   );
   return {
     address,
-    header: fromBinary(StructureHeaderSchema, header!),
+    header: readMessage(StructureHeaderFields, header!),
     modules: modules!,
     parameters: parameters!,
     calls: calls!,
@@ -56,5 +57,5 @@ export async function fetchConfig(structure: StructureTables, signal?: AbortSign
 /** What the dispatcher ran; the rows `kernel_begin` to `kernel_end` of an operator. */
 export async function fetchKernels(structure: StructureTables, signal?: AbortSignal): Promise<Columns> {
   const bytes = await getBytes("api/structure", { ...structure.address, part: "kernels" }, signal);
-  return new Columns(fromBinary(TableSchema, bytes), structure.strings);
+  return new Columns(readMessage(TableFields, bytes), structure.strings);
 }

@@ -2,8 +2,8 @@
 // @generated from file tb_plugin_structure/v1/measurement.proto (package tb_plugin_structure.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Part } from "./columns_pb";
 import { file_tb_plugin_structure_v1_columns } from "./columns_pb";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tb_plugin_structure/v1/measurement.proto.
  */
 export const file_tb_plugin_structure_v1_measurement: GenFile = /*@__PURE__*/
-  fileDesc("Cih0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL21lYXN1cmVtZW50LnByb3RvEhZ0Yl9wbHVnaW5fc3RydWN0dXJlLnYxIp8BChFNZWFzdXJlbWVudEhlYWRlchIWCg5mb3JtYXRfdmVyc2lvbhgBIAEoDRIeChZtaW5pbXVtX3JlYWRlcl92ZXJzaW9uGAIgASgNEg0KBW1vZGVsGAMgASgJEhYKDnN0cnVjdHVyZV9oYXNoGAQgASgJEisKBXBhcnRzGAUgAygLMhwudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5QYXJ0YgZwcm90bzM", [file_tb_plugin_structure_v1_columns]);
+  fileDesc("Cih0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL21lYXN1cmVtZW50LnByb3RvEhZ0Yl9wbHVnaW5fc3RydWN0dXJlLnYxItUBChFNZWFzdXJlbWVudEhlYWRlchIWCg5mb3JtYXRfdmVyc2lvbhgBIAEoDRIeChZtaW5pbXVtX3JlYWRlcl92ZXJzaW9uGAIgASgNEg0KBW1vZGVsGAMgASgJEhYKDnN0cnVjdHVyZV9oYXNoGAQgASgJEisKBXBhcnRzGAUgAygLMhwudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5QYXJ0EjQKCnF1YW50aXRpZXMYBiADKAsyIC50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlF1YW50aXR5IvwBCghRdWFudGl0eRIMCgRuYW1lGAEgASgJEg0KBWxhYmVsGAIgASgJEgwKBHVuaXQYAyABKAkSNAoFc2NhbGUYBCABKA4yJS50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlF1YW50aXR5U2NhbGUSMAoDc3VtGAUgASgOMiMudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5RdWFudGl0eVN1bRISCgpjYXRlZ29yaWVzGAYgAygJEg8KB21lYW5pbmcYByABKAkSDwoHbWluaW11bRgIIAEoARIPCgdtYXhpbXVtGAkgASgBEhYKDmxlYXN0X3Bvc2l0aXZlGAogASgBKpoBCg1RdWFudGl0eVNjYWxlEh4KGlFVQU5USVRZX1NDQUxFX1VOU1BFQ0lGSUVEEAASGQoVUVVBTlRJVFlfU0NBTEVfTElORUFSEAESFgoSUVVBTlRJVFlfU0NBTEVfTE9HEAISGQoVUVVBTlRJVFlfU0NBTEVfU0lHTkVEEAMSGwoXUVVBTlRJVFlfU0NBTEVfQ0FURUdPUlkQBCqOAQoLUXVhbnRpdHlTdW0SHAoYUVVBTlRJVFlfU1VNX1VOU1BFQ0lGSUVEEAASFgoSUVVBTlRJVFlfU1VNX1BMQUlOEAESGAoUUVVBTlRJVFlfU1VNX1NRVUFSRVMQAhIYChRRVUFOVElUWV9TVU1fTUFYSU1VTRADEhUKEVFVQU5USVRZX1NVTV9NRUFOEARiBnByb3RvMw", [file_tb_plugin_structure_v1_columns]);
 
 /**
  * What changes at a step while the structure stays: a column per quantity, a row per path.
@@ -56,6 +56,14 @@ export type MeasurementHeader = Message<"tb_plugin_structure.v1.MeasurementHeade
    * @generated from field: repeated tb_plugin_structure.v1.Part parts = 5;
    */
   parts: Part[];
+
+  /**
+   * What the table's columns hold, in their order. Empty in records of version 0.1.0 and earlier; what is not
+   * described then is a plain number on a linear scale.
+   *
+   * @generated from field: repeated tb_plugin_structure.v1.Quantity quantities = 6;
+   */
+  quantities: Quantity[];
 };
 
 /**
@@ -64,4 +72,176 @@ export type MeasurementHeader = Message<"tb_plugin_structure.v1.MeasurementHeade
  */
 export const MeasurementHeaderSchema: GenMessage<MeasurementHeader> = /*@__PURE__*/
   messageDesc(file_tb_plugin_structure_v1_measurement, 0);
+
+/**
+ * How a column of a measurement is meant, so that a reader needs no list of names.
+ *
+ * @generated from message tb_plugin_structure.v1.Quantity
+ */
+export type Quantity = Message<"tb_plugin_structure.v1.Quantity"> & {
+  /**
+   * Name of the column, e.g. "gradient_norm".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * For people, e.g. "gradient norm"; empty: the name.
+   *
+   * @generated from field: string label = 2;
+   */
+  label: string;
+
+  /**
+   * "bytes", "ns", ...; empty for a pure number.
+   *
+   * @generated from field: string unit = 3;
+   */
+  unit: string;
+
+  /**
+   * @generated from field: tb_plugin_structure.v1.QuantityScale scale = 4;
+   */
+  scale: QuantityScale;
+
+  /**
+   * How the values of several modules become one of what contains them all.
+   *
+   * @generated from field: tb_plugin_structure.v1.QuantitySum sum = 5;
+   */
+  sum: QuantitySum;
+
+  /**
+   * Of a CATEGORY: value k stands for categories[k].
+   *
+   * @generated from field: repeated string categories = 6;
+   */
+  categories: string[];
+
+  /**
+   * What it is, in one sentence.
+   *
+   * @generated from field: string meaning = 7;
+   */
+  meaning: string;
+
+  /**
+   * Least and largest finite value of modules in this record; both 0 when there is none.
+   *
+   * @generated from field: double minimum = 8;
+   */
+  minimum: number;
+
+  /**
+   * @generated from field: double maximum = 9;
+   */
+  maximum: number;
+
+  /**
+   * Least value above 0 of modules in this record: where a logarithmic scale begins. 0 when there is none.
+   *
+   * @generated from field: double least_positive = 10;
+   */
+  leastPositive: number;
+};
+
+/**
+ * Describes the message tb_plugin_structure.v1.Quantity.
+ * Use `create(QuantitySchema)` to create a new message.
+ */
+export const QuantitySchema: GenMessage<Quantity> = /*@__PURE__*/
+  messageDesc(file_tb_plugin_structure_v1_measurement, 1);
+
+/**
+ * The scale on which values are told apart best.
+ *
+ * @generated from enum tb_plugin_structure.v1.QuantityScale
+ */
+export enum QuantityScale {
+  /**
+   * @generated from enum value: QUANTITY_SCALE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * From 0, or the least value, to the largest.
+   *
+   * @generated from enum value: QUANTITY_SCALE_LINEAR = 1;
+   */
+  LINEAR = 1,
+
+  /**
+   * Orders of magnitude; 0 lies off the scale.
+   *
+   * @generated from enum value: QUANTITY_SCALE_LOG = 2;
+   */
+  LOG = 2,
+
+  /**
+   * As far below zero as above.
+   *
+   * @generated from enum value: QUANTITY_SCALE_SIGNED = 3;
+   */
+  SIGNED = 3,
+
+  /**
+   * Values are names.
+   *
+   * @generated from enum value: QUANTITY_SCALE_CATEGORY = 4;
+   */
+  CATEGORY = 4,
+}
+
+/**
+ * Describes the enum tb_plugin_structure.v1.QuantityScale.
+ */
+export const QuantityScaleSchema: GenEnum<QuantityScale> = /*@__PURE__*/
+  enumDesc(file_tb_plugin_structure_v1_measurement, 0);
+
+/**
+ * How values of parts become that of the whole.
+ *
+ * @generated from enum tb_plugin_structure.v1.QuantitySum
+ */
+export enum QuantitySum {
+  /**
+   * @generated from enum value: QUANTITY_SUM_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * They add up.
+   *
+   * @generated from enum value: QUANTITY_SUM_PLAIN = 1;
+   */
+  PLAIN = 1,
+
+  /**
+   * As norms do: root of the sum of squares.
+   *
+   * @generated from enum value: QUANTITY_SUM_SQUARES = 2;
+   */
+  SQUARES = 2,
+
+  /**
+   * The largest.
+   *
+   * @generated from enum value: QUANTITY_SUM_MAXIMUM = 3;
+   */
+  MAXIMUM = 3,
+
+  /**
+   * Their mean.
+   *
+   * @generated from enum value: QUANTITY_SUM_MEAN = 4;
+   */
+  MEAN = 4,
+}
+
+/**
+ * Describes the enum tb_plugin_structure.v1.QuantitySum.
+ */
+export const QuantitySumSchema: GenEnum<QuantitySum> = /*@__PURE__*/
+  enumDesc(file_tb_plugin_structure_v1_measurement, 1);
 
