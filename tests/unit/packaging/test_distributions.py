@@ -124,14 +124,14 @@ def test_wheel_lists_what_its_frontend_contains_of_others_with_their_licences(
     bill = json.loads(distributions[1].read(f"{static}/third_party.cdx.json"))
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     listed = {component["name"] for component in bill["components"]}
-    assert listed >= imported_packages()
-    assert not listed & {"vite", "typescript", "axe-core"}  # tools; nothing of them is in the bundle
+    tools = {"vite", "typescript", "axe-core", "@bufbuild/protobuf"}  # nothing of them is in the bundle
+    assert listed >= imported_packages() - tools
+    assert not listed & tools
     texts = distributions[1].read(f"{static}/third_party_licenses.txt").decode()
     for component in bill["components"]:
         assert f"\n{component['name']} {component['version']} (" in texts
-        assert component["licenses"][0]["expression"] in {"MIT", "Apache-2.0 AND BSD-3-Clause"}
+        assert component["licenses"][0]["expression"] == "MIT"
     assert "Copyright (c) 2015-present Jason Miller" in texts  # preact
-    assert "Copyright 2008 Google Inc." in texts  # a part of protobuf-es, named in no licence file
 
 
 def imported_packages() -> set[str]:
