@@ -14,6 +14,7 @@ from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Sid
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
 from tb_plugin_structure.analysis.alignment.sequence import longest_rising, monotone_pairs, unique_anchors
+from tb_plugin_structure.analysis.alignment.sliding import slide
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.stages import StagePairs, anchor_stages
 from tb_plugin_structure.analysis.alignment.weights import EQUAL_WEIGHTS, correlations
@@ -130,6 +131,7 @@ def search(
     for i, j, _ in found.stage_only:
         matrix[i, :] = matrix[:, j] = 0.0
     found.pairs = _between(matrix, _compatible(found.held.fixed, fixed))
+    found.pairs = slide(side_t, side_s, found.pairs, matrix, found.held.fixed)
     found.pairs = [pair for pair in found.pairs if _has_evidence(found, matrix, *pair)]
     found.moved = _moved(found, matrix)
     if order is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -303,3 +304,35 @@ def test_a_frozen_teacher_that_runs_whole_layers_in_one_kernel_is_paired_with_a_
         ["encoder.layers.2"],
         ["encoder.layers.5"],
     ]
+
+
+class UNet(nn.Module):
+    """Down `depth` times, doubling the width, and up again past the skips."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        widths = [width * 2**level for level in range(depth + 1)]
+        self.stem = self.part(3, width)
+        self.down = nn.ModuleList(self.part(a, b) for a, b in pairwise(widths))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in pairwise(widths))
+        self.fuse = nn.ModuleList(self.part(2 * a, a) for a in widths[:-1])
+
+    @staticmethod
+    def part(before: int, after: int) -> nn.Sequential:
+        return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, skips = self.stem(x), []
+        for down in self.down:
+            skips.append(x)
+            x = down(nn.functional.max_pool2d(x, 2))
+        for up, fuse, skip in reversed(list(zip(self.up, self.fuse, skips, strict=True))):
+            x = fuse(torch.cat([up(x), skip], 1))
+        return x
+
+
+def test_activations_stay_with_the_layers_of_their_block() -> None:
+    """The deepest level of the teacher has no counterpart; its activation stands where the student's last one does."""
+    pairs = aligned(UNet(8, 3), UNet(4, 2), torch.randn(1, 3, 16, 16)).module_pairs()
+    for path in ("down.0", "down.0.2", "down.1", "down.1.0", "down.1.1", "down.1.2", "up.0", "up.1", "fuse.0.2"):
+        assert pairs[path] == [path]
