@@ -11,8 +11,20 @@ const names = {
   hashCharacters: "hex" as const,
 };
 
+/**
+ * Vite wraps each dynamic import in a helper that loads the styles and chunks that the new chunk needs. Our styles are
+ * text within scripts and there is nothing to load ahead, so what is left of the helper is the import.
+ */
+const bareImports = {
+  name: "bare-imports",
+  enforce: "pre" as const,
+  load: (id: string) =>
+    id === "\0vite/preload-helper.js" ? "export const __vitePreload = (load) => load();" : null,
+};
+
 export default defineConfig({
   base: "./",
+  plugins: [bareImports],
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     target: "es2022",

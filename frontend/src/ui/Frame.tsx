@@ -2,9 +2,10 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Button } from "./Button";
 import { type Chip, Chips } from "./Chips";
-import { Help, type KeyHelp } from "./Help";
+import type { KeyHelp } from "./Help";
 import { Icon } from "./Icon";
 import { useKeys } from "./keys";
+import { Later } from "./Later";
 import { POLICIES } from "./policies";
 import { SidePicker } from "./SidePicker";
 import { Empty, Show } from "./States";
@@ -31,6 +32,8 @@ interface FrameProps {
   controls?: ComponentChildren;
   children: () => ComponentChildren;
 }
+
+const loadHelp = () => import("./Help").then(({ Help }) => Help);
 
 /** What all tabs share: pickers, swap, policy, export, help; the summary row; the states around the content. */
 export function Frame(props: FrameProps) {
@@ -102,7 +105,7 @@ export function Frame(props: FrameProps) {
           )
         }
       </Show>
-      {helpOpen.value && <Help keys={props.keys} onClose={() => setHelp(false)} />}
+      {helpOpen.value && <Later load={loadHelp} with={{ keys: props.keys, onClose: () => setHelp(false) }} />}
     </main>
   );
 }

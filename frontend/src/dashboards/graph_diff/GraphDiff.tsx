@@ -10,11 +10,13 @@ import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
 import { adoptStyles } from "../../ui/styles";
 import { isReport } from "../../wire/embedded";
+import type { Comparison } from "./comparison";
 import { DiffToolbar } from "./DiffToolbar";
 import { DiffState } from "./diff_state";
 import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
 import css from "./graph_diff.css?inline";
 import { Outline, outlineKey } from "./Outline";
+import { Overview } from "./Overview";
 import { outlineRows } from "./outline_rows";
 import { pairOptions } from "./pins";
 import { Splitter } from "./Splitter";
@@ -69,14 +71,15 @@ export function GraphDiff({ session }: { session: Session }) {
     >
       {() => (
         <Show resource={state.comparison} onRetry={() => state.reload()}>
-          {() => <Panes state={state} commands={commands} />}
+          {(comparison) => <Panes state={state} commands={commands} comparison={comparison} />}
         </Show>
       )}
     </Frame>
   );
 }
 
-function Panes({ state, commands }: { state: DiffState; commands: GraphCommands }) {
+function Panes(props: { state: DiffState; commands: GraphCommands; comparison: Comparison }) {
+  const { state, commands, comparison } = props;
   const view = state.view.value;
   const hasOutline = view !== "graph";
   const hasGraph = view !== "outline";
@@ -113,11 +116,15 @@ function Panes({ state, commands }: { state: DiffState; commands: GraphCommands 
         {hasOutline && <Outline state={state} />}
         {hasOutline && hasGraph && <Splitter label="Width of the outline" property="--outline-width" />}
         {hasGraph && <GraphPane state={state} commands={commands} />}
-        <Later
-          load={loadInspector}
-          with={{ state }}
-          fallback={<aside class="inspector" aria-label="Details" />}
-        />
+        {state.selected.value < 0 ? (
+          <Overview state={state} comparison={comparison} />
+        ) : (
+          <Later
+            load={loadInspector}
+            with={{ state }}
+            fallback={<aside class="inspector" aria-label="Details" />}
+          />
+        )}
       </div>
       {state.planOpen.value && <Later load={loadPlanDialog} with={{ state }} />}
     </div>

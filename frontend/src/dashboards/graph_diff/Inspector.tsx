@@ -1,7 +1,6 @@
 import { nodeName } from "../../graph/card";
 import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
-import { Button, CopyButton } from "../../ui/Button";
-import { exactNumber, ratio, shortBytes, shortDuration, shortNumber } from "../../ui/format";
+import { CopyButton } from "../../ui/Button";
 import { KindBadge } from "../../ui/Kind";
 import { kindStyle } from "../../ui/kinds";
 import { Later } from "../../ui/Later";
@@ -11,14 +10,8 @@ import type { DiffState } from "./diff_state";
 import { hookSnippets } from "./hook_snippets";
 import { Kernels } from "./Kernels";
 import { PinActions, StackPolicy } from "./Pins";
-import {
-  attributeLines,
-  type FactLine,
-  flagLines,
-  type Quantity,
-  quantities,
-  tensorLines,
-} from "./pair_facts";
+import { attributeLines, type FactLine, flagLines, quantities, tensorLines } from "./pair_facts";
+import { Quantities } from "./Quantities";
 
 const loadAdapter = () => import("./Adapter").then(({ Adapter }) => Adapter);
 const loadDimensions = () => import("./Dimensions").then(({ Dimensions }) => Dimensions);
@@ -28,20 +21,7 @@ export function Inspector({ state }: { state: DiffState }) {
   const comparison = state.comparison.value;
   const node = state.selected.value;
   void state.measured.value;
-  if (!comparison) return null;
-  if (node < 0) {
-    return (
-      <aside class="inspector" aria-label="Details">
-        <h2>Nothing selected</h2>
-        <p class="soft">
-          Select a node in the outline or in the graph to see its attributes, shapes, cost and why it was
-          paired. Double-click or press Enter to open it.
-        </p>
-        {comparison.alignment && <Totals comparison={comparison} />}
-        <EditScript state={state} comparison={comparison} />
-      </aside>
-    );
-  }
+  if (!comparison || node < 0) return null;
   const { tree } = comparison;
   const isPair = tree.sides.student !== null;
   const style = kindStyle(tree.kindOf(node));
@@ -96,46 +76,6 @@ function SideHead({ tree, node, side }: { tree: DiffTree; node: number; side: Si
       <span class="soft">{isOperator ? `operator ${model.operatorName(row)}` : model.callClass(call)}</span>
       <CopyButton text={path} label={`Copy the ${side}'s path`} />
     </p>
-  );
-}
-
-function Quantities({ list, isPair }: { list: Quantity[]; isPair: boolean }) {
-  const text = ({ unit }: Quantity, value: number | null) => {
-    if (value === null) return "–";
-    if (Number.isNaN(value)) return "unknown";
-    if (unit === "plain") return value.toPrecision(3);
-    return unit === "bytes" ? shortBytes(value) : unit === "ns" ? shortDuration(value) : shortNumber(value);
-  };
-  return (
-    <table class="facts numbers">
-      <caption class="visually-hidden">Cost</caption>
-      {isPair && (
-        <thead>
-          <tr>
-            <td />
-            <th scope="col">T</th>
-            <th scope="col">S</th>
-            <th scope="col">S ÷ T</th>
-          </tr>
-        </thead>
-      )}
-      <tbody>
-        {list.map((quantity) => (
-          <tr key={quantity.name}>
-            <th scope="row">{quantity.name}</th>
-            <td data-tip={quantity.teacher === null ? undefined : exactNumber(quantity.teacher)}>
-              {text(quantity, quantity.teacher)}
-            </td>
-            {isPair && (
-              <td data-tip={quantity.student === null ? undefined : exactNumber(quantity.student)}>
-                {text(quantity, quantity.student)}
-              </td>
-            )}
-            {isPair && <td>{ratio(quantity.student ?? Number.NaN, quantity.teacher ?? 0)}</td>}
-          </tr>
-        ))}
-      </tbody>
-    </table>
   );
 }
 
@@ -239,78 +179,6 @@ function Hooks({ tree, node }: { tree: DiffTree; node: number }) {
           ),
         )}
       </ul>
-    </section>
-  );
-}
-
-/** The search for a path in which "#" stands for any number. */
-function patternOf(path: string): string {
-  return `/^${path.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll("#", "\\d+")} /`;
-}
-
-/** The two models in numbers. */
-function Totals({ comparison }: { comparison: Comparison }) {
-  const { teacherTotals: t, studentTotals: s } = comparison.alignment!.message;
-  if (!t || !s) return null;
-  const line = (
-    name: string,
-    unit: Quantity["unit"],
-    teacher: bigint | number,
-    student: bigint | number,
-  ) => ({
-    name,
-    unit,
-    teacher: Number(teacher),
-    student: Number(student),
-  });
-  const list: Quantity[] = [
-    line("parameters", "count", t.parameters, s.parameters),
-    line("MACs", "count", t.macs, s.macs),
-    line("activation", "bytes", t.activationBytes, s.activationBytes),
-    line("time", "ns", t.durationNs, s.durationNs),
-    line("modules", "count", t.modules, s.modules),
-    line("operators", "count", t.operators, s.operators),
-  ];
-  // Not every pass is timed.
-  return <Quantities list={list.filter(({ teacher, student }) => teacher || student)} isPair />;
-}
-
-/**
- * What turned the teacher into the student, coarsest first. Each line leads to its place; one that speaks of several
- * places searches for them all.
- */
-function EditScript({ state, comparison }: { state: DiffState; comparison: Comparison }) {
-  const edits = comparison.alignment?.message.edits ?? [];
-  if (!edits.length) return null;
-  const go = (teacherPath: string, studentPath: string) => {
-    const found = [studentPath && `S:${studentPath}`, teacherPath && `T:${teacherPath}`]
-      .filter(Boolean)
-      .map((key) => comparison.keys.find(key))
-      .find((node) => node >= 0);
-    const path = studentPath || teacherPath;
-    if (path.includes("#")) {
-      state.query.value = patternOf(path);
-      state.step(1);
-    } else if (found !== undefined) state.select(found);
-  };
-  return (
-    <section>
-      <h3>What changed</h3>
-      <ul class="edits">
-        {edits.slice(0, 60).map((edit) => (
-          <li key={edit.text}>
-            <KindBadge kind={edit.kind} />
-            <Button
-              label="Show this place"
-              className="link"
-              onClick={() => go(edit.teacherPath, edit.studentPath)}
-            >
-              {edit.text}
-            </Button>
-          </li>
-        ))}
-      </ul>
-      {edits.length > 60 && <p class="soft">and {edits.length - 60} more</p>}
     </section>
   );
 }

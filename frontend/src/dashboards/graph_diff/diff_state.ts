@@ -20,7 +20,7 @@ import { fetchStructure, type StructureTables } from "../../wire/structure";
 import { type Comparison, comparisonOf } from "./comparison";
 import { type Followed, outsideOfCone, outsideOfKinds, outsideOfWay } from "./faint_nodes";
 import { IntentHistory } from "./intent_history";
-import { type Matches, matchesOf } from "./matches";
+import type { Matches } from "./matches";
 
 /** What stays in place on the screen when something opens; `isPointed` when the pointer is on it. */
 export interface Anchor {
@@ -34,6 +34,9 @@ export type View = "both" | "outline" | "graph";
 /** Opened nodes are written into the address one by one up to this length. */
 const LONGEST_OPEN = 1500;
 const MOST_NAMED = 100;
+
+/** Nothing is searched for. */
+const NO_MATCHES: Matches = { nodes: [], set: new Set(), error: "" };
 
 /** A fold of no more blocks than this opens with its module. */
 const FEW_BLOCKS = 8;
@@ -76,7 +79,7 @@ export class DiffState {
 
   readonly filter: ReadonlySignal<Set<number>>;
   readonly faint: ReadonlySignal<Uint8Array | null>;
-  readonly matches = signal<Matches>({ nodes: [], set: new Set(), error: "" });
+  readonly matches = signal<Matches>(NO_MATCHES);
   readonly painting: ReadonlySignal<Painting | null>;
   /** All that changes the picture as a whole. */
   readonly picture: ReadonlySignal<object>;
@@ -253,7 +256,12 @@ export class DiffState {
 
   private async search(tree: DiffTree | null, text: string, signal: AbortSignal): Promise<void> {
     try {
-      this.matches.value = await finishSliced(matchesOf(tree, text), signal);
+      if (!tree || !text.trim()) {
+        this.matches.value = NO_MATCHES;
+        return;
+      }
+      const { matchesOf } = await import("./matches");
+      if (!signal.aborted) this.matches.value = await finishSliced(matchesOf(tree, text), signal);
     } catch (error) {
       if (!signal.aborted) throw error;
     }

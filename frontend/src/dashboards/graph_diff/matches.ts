@@ -10,10 +10,10 @@ export interface Matches {
 }
 
 /** Searches the tree, with pauses. */
-export function* matchesOf(tree: DiffTree | null, text: string): Sliced<Matches> {
+export function* matchesOf(tree: DiffTree, text: string): Sliced<Matches> {
   const query = parseQuery(text);
   const nodes: number[] = [];
-  if (tree && text.trim() && !query.error) {
+  if (text.trim() && !query.error) {
     for (let node = 0; node < tree.count; node++) {
       if (query.matches(tree, node)) nodes.push(node);
       if (node % 500 === 0) yield;

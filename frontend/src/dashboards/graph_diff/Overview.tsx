@@ -1,0 +1,93 @@
+import { Button } from "../../ui/Button";
+import { KindBadge } from "../../ui/Kind";
+import type { Comparison } from "./comparison";
+import type { DiffState } from "./diff_state";
+import type { Quantity } from "./pair_facts";
+import { Quantities } from "./Quantities";
+
+/** What is shown in the place of details while nothing is selected: both models in numbers, and what changed. */
+export function Overview({ state, comparison }: { state: DiffState; comparison: Comparison }) {
+  return (
+    <aside class="inspector" aria-label="Details">
+      <h2>Nothing selected</h2>
+      <p class="soft">
+        Select a node in the outline or in the graph to see its attributes, shapes, cost and why it was
+        paired. Double-click or press Enter to open it.
+      </p>
+      {comparison.alignment && <Totals comparison={comparison} />}
+      <EditScript state={state} comparison={comparison} />
+    </aside>
+  );
+}
+
+/** The search for a path in which "#" stands for any number. */
+function patternOf(path: string): string {
+  return `/^${path.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll("#", "\\d+")} /`;
+}
+
+/** The two models in numbers. */
+function Totals({ comparison }: { comparison: Comparison }) {
+  const { teacherTotals: t, studentTotals: s } = comparison.alignment!.message;
+  if (!t || !s) return null;
+  const line = (
+    name: string,
+    unit: Quantity["unit"],
+    teacher: bigint | number,
+    student: bigint | number,
+  ) => ({
+    name,
+    unit,
+    teacher: Number(teacher),
+    student: Number(student),
+  });
+  const list: Quantity[] = [
+    line("parameters", "count", t.parameters, s.parameters),
+    line("MACs", "count", t.macs, s.macs),
+    line("activation", "bytes", t.activationBytes, s.activationBytes),
+    line("time", "ns", t.durationNs, s.durationNs),
+    line("modules", "count", t.modules, s.modules),
+    line("operators", "count", t.operators, s.operators),
+  ];
+  // Not every pass is timed.
+  return <Quantities list={list.filter(({ teacher, student }) => teacher || student)} isPair />;
+}
+
+/**
+ * What turned the teacher into the student, coarsest first. Each line leads to its place; one that speaks of several
+ * places searches for them all.
+ */
+function EditScript({ state, comparison }: { state: DiffState; comparison: Comparison }) {
+  const edits = comparison.alignment?.message.edits ?? [];
+  if (!edits.length) return null;
+  const go = (teacherPath: string, studentPath: string) => {
+    const found = [studentPath && `S:${studentPath}`, teacherPath && `T:${teacherPath}`]
+      .filter(Boolean)
+      .map((key) => comparison.keys.find(key))
+      .find((node) => node >= 0);
+    const path = studentPath || teacherPath;
+    if (path.includes("#")) {
+      state.query.value = patternOf(path);
+      state.step(1);
+    } else if (found !== undefined) state.select(found);
+  };
+  return (
+    <section>
+      <h3>What changed</h3>
+      <ul class="edits">
+        {edits.slice(0, 60).map((edit) => (
+          <li key={edit.text}>
+            <KindBadge kind={edit.kind} />
+            <Button
+              label="Show this place"
+              className="link"
+              onClick={() => go(edit.teacherPath, edit.studentPath)}
+            >
+              {edit.text}
+            </Button>
+          </li>
+        ))}
+      </ul>
+      {edits.length > 60 && <p class="soft">and {edits.length - 60} more</p>}
+    </section>
+  );
+}
