@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from tb_plugin_structure.records import names, schema
+from tb_plugin_structure.records import names, quantities, schema
 
 TARGET = Path(__file__).with_name("record_format.md")
 
@@ -30,7 +30,7 @@ A record is one event: one `Summary.Value` with a tag, a rank-1 string tensor of
 | data plugin | tag | blobs |
 | --- | --- | --- |
 | `{structure_plugin}` | `{structure}`, `{variant}`, `{outside}` | `StructureHeader`, then parts |
-| `{measurement_plugin}` | `{measurement}` | `MeasurementHeader`, then parts |
+| `{measurement_plugin}` | `{measurement}`, `{series}` | `MeasurementHeader`, then parts |
 | `{overview_plugin}` | `{overview}`, `{example}` | `AttentionOverviewHeader`, then parts |
 | `{detail_plugin}` | `{detail}` | `AttentionDetailHeader`, then one blob a head |
 | `{plan_plugin}` | `{plan}` | `Plan` |
@@ -70,8 +70,10 @@ SECTIONS = (
     (
         "Measurement",
         "Quantities that change while the structure stays. The table `measurements` has the columns `path` (string) "
-        "and `subject` (u8: 0 module, 1 parameter), then one f64 column for each quantity, named with its unit; NaN "
-        "where a row has no value.",
+        "and `subject` (u8: 0 module, 1 parameter), then one f64 column for each quantity; NaN where a row has no "
+        "value. The header describes each column (`quantities`: label, unit, scale, range), so that a reader needs no "
+        "list of names. `<series>` is empty for what a recorded step measured, `monitor` for what StructureMonitor logs at "
+        "its own steps, or the name of a user's quantity. Well-known names are listed below.",
         {},
     ),
     (
@@ -118,6 +120,7 @@ def document() -> str:
             variant=names.structure_tag("<model>", "<variant>"),
             outside=names.outside_tag("<region>"),
             measurement=names.measurement_tag("<model>"),
+            series=names.measurement_tag("<model>", "<variant>", "<series>"),
             overview=names.attention_overview_tag("<model>"),
             example=names.attention_overview_tag("<model>", "<example>"),
             detail=names.attention_detail_tag("<model>", "<module path>"),
@@ -138,6 +141,12 @@ def document() -> str:
                 for field in fields
             ]
             parts.append(f"\n### `{name}`\n\n| column | type | meaning |\n| --- | --- | --- |\n{table_rows(rows)}\n")
+    rows = [
+        (f"`{known.name}`", known.unit, ", ".join(known.categories) or known.scale, known.meaning)
+        for known in quantities.KNOWN
+    ]
+    parts.append("\n## Well-known quantities\n\n| column | unit | scale | meaning |\n| --- | --- | --- | --- |\n")
+    parts.append(table_rows(rows) + "\n")
     parts.append(
         "\n`tensors.origin` is one of " + ", ".join(f"{n} {name}" for n, name in enumerate(schema.ORIGINS)) + ".\n"
     )

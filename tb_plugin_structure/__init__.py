@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tb_plugin_structure.capture import register_macs as register_macs
     from tb_plugin_structure.distill import DistillationPlan as DistillationPlan
     from tb_plugin_structure.integrations import StructureMonitor as StructureMonitor
+    from tb_plugin_structure.records.quantities import Quantity as Quantity
     from tb_plugin_structure.records.structure import Structure as Structure
     from tb_plugin_structure.writer import StructureWriter as StructureWriter
 
@@ -37,6 +38,7 @@ _HOMES = {
     "AuditReport": "analysis.audit",
     "CaptureFailed": "capture",
     "DistillationPlan": "distill",
+    "Quantity": "records.quantities",
     "Structure": "records.structure",
     "StructureMonitor": "integrations",
     "StructureWriter": "writer",

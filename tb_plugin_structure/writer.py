@@ -29,8 +29,10 @@ from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapt
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.plan import Pins, build_plan
+from tb_plugin_structure.records.quantities import Quantity
 from tb_plugin_structure.records.structure import Structure
 
+_SUBJECTS = ("module", "parameter")
 _OBSERVED = "What a model executed in one pass, recorded by tensorboard-plugin-structure."
 
 
@@ -240,6 +242,72 @@ class StructureWriter:
             models, step=step, every=every, structure=False, attention=options or True, tokens=tokens
         ) as observation:
             yield observation
+
+    def add_measurement(
+        self,
+        model: str,
+        quantity: str | Quantity,
+        values: Mapping[str, float],
+        *,
+        step: int,
+        of: str = "module",
+        variant: str = "",
+    ) -> None:
+        """Write a quantity of your own for modules or parameters of a model at a step.
+
+        The Graph diff and the Shape audit can then be coloured by it.
+
+        >>> writer.add_measurement("student", Quantity("cka", "similarity to the teacher"), {"layer1": 0.93}, step=step)
+
+        Args:
+            model: Name of the model, as in :meth:`add_structure`.
+            quantity: Its name, or a :class:`~tb_plugin_structure.Quantity` that says more: unit, scale, meaning.
+            values: Path -> value; paths as the model's ``named_modules()`` or ``named_parameters()`` give them.
+            step: Training step; those of one quantity must ascend.
+            of: "module" or "parameter": what the paths name.
+            variant: As in :meth:`add_structure`.
+
+        Raises:
+            ValueError: When `of` is neither of the two, or a later step of this quantity was written already.
+        """
+        if of not in _SUBJECTS:
+            raise ValueError(f"of is {of!r}, expected 'module' or 'parameter'")
+        about = quantity if isinstance(quantity, Quantity) else Quantity(quantity)
+        columns = {about.name: [float(value) for value in values.values()]}
+        subjects = [_SUBJECTS.index(of)] * len(values)
+        self.add_measurements(model, list(values), subjects, columns, [about], step=step, variant=variant)
+
+    def add_measurements(
+        self,
+        model: str,
+        paths: Sequence[str],
+        subjects: Sequence[int],
+        columns: Mapping[str, Sequence[float]],
+        about: Sequence[Quantity] = (),
+        *,
+        step: int,
+        variant: str = "",
+        series: str = "",
+    ) -> None:
+        """Write several quantities at once: a row for each path, a column for each quantity.
+
+        Args:
+            model: Name of the model.
+            paths: Module and parameter paths.
+            subjects: For each of them 0 for a module, 1 for a parameter.
+            columns: Quantity -> a value for each path; NaN for none.
+            about: Descriptions of quantities that are not among the known ones.
+            step: Training step; those of one series must ascend.
+            variant: As in :meth:`add_structure`.
+            series: What is written together, with steps of its own; "": the name of the first quantity.
+        """
+        if not self._enabled:
+            return
+        variant = self._full_variant(variant)
+        structure_hash = self._hashes.get(names.structure_tag(model, variant), "").partition(" ")[0]
+        measurement = Measurement.build(model, structure_hash, paths, subjects, columns, about)
+        tag = names.measurement_tag(model, variant, series or next(iter(columns)))
+        self._write(names.MEASUREMENT_PLUGIN, tag, measurement.encode(), step)
 
     def add_plan(
         self,

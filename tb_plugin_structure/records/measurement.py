@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tb_plugin_structure.records import blobs
+from tb_plugin_structure.records.quantities import Quantity, described
 from tb_plugin_structure.records.schema import FORMAT_VERSION, Field
 from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.table import Array, Table, encode_table
@@ -34,11 +35,14 @@ class Measurement:
         paths: Sequence[str],
         subjects: Sequence[int],
         quantities: Mapping[str, Sequence[float] | Array],
+        about: Iterable[Quantity] = (),
     ) -> Measurement:
-        """`subjects`: 0 for a module path, 1 for a parameter path."""
+        """`subjects`: 0 for a module path, 1 for a parameter path. `about` describes quantities that are not among the
+        known ones (:data:`~tb_plugin_structure.records.quantities.KNOWN`)."""
         header = measurement_pb2.MeasurementHeader(
             format_version=FORMAT_VERSION, minimum_reader_version=1, model=model, structure_hash=structure_hash
         )
+        header.quantities.extend(described(quantities, subjects, about))
         pool = StringPool()
         fields = (*_KEYS, *(Field(name, "f64", name) for name in quantities))
         table = encode_table("measurements", fields, {"path": paths, "subject": subjects, **quantities}, pool)
@@ -71,6 +75,14 @@ class Measurement:
         except Exception as error:
             raise blobs.RecordError(f"a measurement record is damaged: {error}") from error
         return cls(header, table, stored)
+
+    def quantities(self) -> list[measurement_pb2.Quantity]:
+        """What the columns hold; of a record that does not say, plain numbers with the names of its columns."""
+        if self.header.quantities:
+            return list(self.header.quantities)
+        keys = {field.name for field in _KEYS}
+        columns = {name: self.table[name] for name in self.table.columns if name not in keys}
+        return described(columns, self.table["subject"])
 
     def quantity(self, name: str, subject: int = 0) -> dict[str, float]:
         """Path -> value of one quantity, rows without a value left out."""

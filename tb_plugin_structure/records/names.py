@@ -48,8 +48,12 @@ def outside_tag(region: str) -> str:
     return f"outside/{quote(region)}"
 
 
-def measurement_tag(model: str, variant: str = "") -> str:
-    return f"measurement/{quote(model)}/{quote(variant)}" if variant else f"measurement/{quote(model)}"
+def measurement_tag(model: str, variant: str = "", series: str = "") -> str:
+    """`series`: "" for what a recorded step measured, else another source with steps of its own ("monitor")."""
+    parts = [model, variant, series]
+    while not parts[-1] and len(parts) > 1:
+        parts.pop()
+    return "/".join(["measurement", *map(quote, parts)])
 
 
 def attention_overview_tag(model: str, example: str = "") -> str:
@@ -71,9 +75,12 @@ def variant_of(tag: str) -> str:
 
 
 def of_variant(tags: Iterable[str], variant: str) -> dict[str, str]:
-    """Model -> the measurement tag that goes with a variant: its own one, else that without a variant, else any."""
+    """Model -> the measurement tag that goes with a variant: its own one, else that without a variant, else any. Series
+    beside those of recorded steps are left out."""
     found: dict[str, str] = {}
     for tag in sorted(tags):
+        if len(split_tag(tag)) > 3:
+            continue
         model = split_tag(tag)[1]
         known = found.get(model)
         if known is None or (variant_of(tag) == variant and variant_of(known) != variant):

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tb_plugin_structure.records.schema import FORMAT_VERSION, STRUCTURE_TABLES
 from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.structure_text import canonical_text
 from tb_plugin_structure.records.structure_tree import tree_text
+from tb_plugin_structure.records.subtrees import subtree_totals
 from tb_plugin_structure.records.table import Array, Table, build_table
 from tb_plugin_structure.v1 import columns_pb2, structure_pb2
 
@@ -291,27 +293,44 @@ class Structure:
     def parameter_elements(self) -> Array:
         """Elements of each parameter or buffer."""
         counts = np.ones(self.parameters.rows, np.int64)
-        for row, shape in enumerate(self.parameters.column_lists("shape")):
-            counts[row] = int(np.prod(shape, dtype=np.int64)) if shape else 1
+        known: dict[bytes, int] = {}  # layers repeat a few shapes
+        values, offsets = self.parameters["shape"], self.parameters.offsets("shape").tolist()
+        for row, (begin, end) in enumerate(pairwise(offsets)):
+            shape = values[begin:end].tobytes()
+            if shape not in known:
+                known[shape] = int(np.prod(values[begin:end], dtype=np.int64))
+            counts[row] = known[shape]
         return counts
 
     def module_parameters(self, module: int) -> set[int]:
-        """Rows of the parameters and buffers at or below a module; a tied tensor once."""
-        return self._module_parameters[module]
+        """Rows of the parameters and buffers at or below a module; a tied tensor once.
+
+        Made anew for each call: kept for every module, they would take the memory of the parameters times the depth.
+        """
+        own, children = self._own_parameters, self.module_children
+        found = set(own[module])
+        below = list(children[module])
+        while below:
+            inner = below.pop()
+            found.update(own[inner])
+            below += children[inner]
+        return found
 
     @cached_property
-    def _module_parameters(self) -> list[set[int]]:
-        found: list[set[int]] = [set(row) for row in self.modules.column_lists("parameters")]
-        parents = self.modules["parent"].tolist()
-        for module in range(len(found) - 1, 0, -1):
-            if parents[module] >= 0:
-                found[parents[module]] |= found[module]
-        return found
+    def _own_parameters(self) -> list[list[int]]:
+        return self.modules.column_lists("parameters")
 
     def parameter_count(self, module: int) -> int:
         """Elements of the parameters at or below a module, tied ones once, buffers excluded."""
-        is_buffer = self.parameters["is_buffer"]
-        return sum(int(self.parameter_elements[row]) for row in self.module_parameters(module) if not is_buffer[row])
+        return self._parameter_counts[module]
+
+    @cached_property
+    def _parameter_counts(self) -> list[int]:
+        return subtree_totals(
+            self.modules["parent"].tolist(),
+            self._own_parameters,
+            np.where(self.parameters["is_buffer"] != 0, 0, self.parameter_elements).tolist(),
+        )
 
     def call_macs(self, call: int) -> float:
         """Multiply-accumulates within a module call, its children included; NaN when none has a formula."""

@@ -15,13 +15,19 @@ _sym_db = _symbol_database.Default()
 from tb_plugin_structure.v1 import columns_pb2 as tb__plugin__structure_dot_v1_dot_columns__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tb_plugin_structure/v1/measurement.proto\x12\x16tb_plugin_structure.v1\x1a$tb_plugin_structure/v1/columns.proto\"\x9f\x01\n\x11MeasurementHeader\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\r\x12\x1e\n\x16minimum_reader_version\x18\x02 \x01(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0estructure_hash\x18\x04 \x01(\t\x12+\n\x05parts\x18\x05 \x03(\x0b\x32\x1c.tb_plugin_structure.v1.Partb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tb_plugin_structure/v1/measurement.proto\x12\x16tb_plugin_structure.v1\x1a$tb_plugin_structure/v1/columns.proto\"\xd5\x01\n\x11MeasurementHeader\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\r\x12\x1e\n\x16minimum_reader_version\x18\x02 \x01(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0estructure_hash\x18\x04 \x01(\t\x12+\n\x05parts\x18\x05 \x03(\x0b\x32\x1c.tb_plugin_structure.v1.Part\x12\x34\n\nquantities\x18\x06 \x03(\x0b\x32 .tb_plugin_structure.v1.Quantity\"\x8d\x02\n\x08Quantity\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12\x34\n\x05scale\x18\x04 \x01(\x0e\x32%.tb_plugin_structure.v1.QuantityScale\x12\x30\n\x03sum\x18\x05 \x01(\x0e\x32#.tb_plugin_structure.v1.QuantitySum\x12\x12\n\ncategories\x18\x06 \x03(\t\x12\x0f\n\x07meaning\x18\x07 \x01(\t\x12\x0f\n\x07minimum\x18\x08 \x01(\x01\x12\x0f\n\x07maximum\x18\t \x01(\x01\x12\x16\n\x0eleast_positive\x18\n \x01(\x01\x12\x0f\n\x07modules\x18\x0b \x01(\x04*\x9a\x01\n\rQuantityScale\x12\x1e\n\x1aQUANTITY_SCALE_UNSPECIFIED\x10\x00\x12\x19\n\x15QUANTITY_SCALE_LINEAR\x10\x01\x12\x16\n\x12QUANTITY_SCALE_LOG\x10\x02\x12\x19\n\x15QUANTITY_SCALE_SIGNED\x10\x03\x12\x1b\n\x17QUANTITY_SCALE_CATEGORY\x10\x04*\x8e\x01\n\x0bQuantitySum\x12\x1c\n\x18QUANTITY_SUM_UNSPECIFIED\x10\x00\x12\x16\n\x12QUANTITY_SUM_PLAIN\x10\x01\x12\x18\n\x14QUANTITY_SUM_SQUARES\x10\x02\x12\x18\n\x14QUANTITY_SUM_MAXIMUM\x10\x03\x12\x15\n\x11QUANTITY_SUM_MEAN\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tb_plugin_structure.v1.measurement_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
+  _globals['_QUANTITYSCALE']._serialized_start=595
+  _globals['_QUANTITYSCALE']._serialized_end=749
+  _globals['_QUANTITYSUM']._serialized_start=752
+  _globals['_QUANTITYSUM']._serialized_end=894
   _globals['_MEASUREMENTHEADER']._serialized_start=107
-  _globals['_MEASUREMENTHEADER']._serialized_end=266
+  _globals['_MEASUREMENTHEADER']._serialized_end=320
+  _globals['_QUANTITY']._serialized_start=323
+  _globals['_QUANTITY']._serialized_end=592
 # @@protoc_insertion_point(module_scope)

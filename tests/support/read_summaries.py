@@ -9,6 +9,7 @@ from typing import Any
 from tensorboard.backend.event_processing import event_file_loader
 from tensorboard.util import tensor_util
 
+from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.plan import decode_plan
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import plan_pb2
@@ -64,3 +65,12 @@ def structures_in(folder: Path) -> dict[str, Structure]:
     plugin = "structure_record"
     found = ((value.tag, value) for _, value in _values(folder) if value.metadata.plugin_data.plugin_name == plugin)
     return {tag: Structure.decode(list(value.tensor.string_val)) for tag, value in found}
+
+
+def measurements_in(folder: Path) -> dict[str, list[tuple[int, Measurement]]]:
+    """Tag -> (step, measurement) of each record, in order."""
+    found: dict[str, list[tuple[int, Measurement]]] = {}
+    for step, value in _values(folder):
+        if value.metadata.plugin_data.plugin_name == "structure_measurement":
+            found.setdefault(value.tag, []).append((step, Measurement.decode(list(value.tensor.string_val))))
+    return found

@@ -11,11 +11,12 @@ import torch
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
-from tb_plugin_structure import CaptureFailed, StructureWriter, capture
+from tb_plugin_structure import CaptureFailed, Quantity, StructureWriter, capture
 from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header, decode_matrix
 from tb_plugin_structure.records.plan import decode_plan, plan_pins
 from tb_plugin_structure.records.structure import Structure
 from tests.support.event_files import read_records
+from tests.support.read_summaries import measurements_in
 
 
 class SmallAttention(nn.Module):
@@ -293,3 +294,24 @@ def test_no_path_user_or_host_name_is_written(tmp_path: Path) -> None:
     everything = b"".join(read_records(tmp_path)[0].blobs[:1]) + "".join(sources).encode()
     for private in (str(Path.home()), socket.gethostname(), str(Path.cwd()), str(tmp_path)):
         assert private.encode() not in everything
+
+
+def test_a_quantity_of_ones_own_is_written_beside_the_structure_with_what_it_means(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    with StructureWriter(tmp_path) as writer:
+        structure = writer.add_structure("student", model, torch.zeros(1, 2))
+        cka = Quantity("cka", "similarity to the teacher", label="CKA")
+        writer.add_measurement("student", cka, {"0": 0.5, "1": torch.tensor(0.25)}, step=3)
+        writer.add_measurement("student", "loss_share", {"0.weight": 2.0}, step=3, of="parameter")
+        with pytest.raises(ValueError, match="of is 'layer', expected 'module' or 'parameter'"):
+            writer.add_measurement("student", "x", {}, step=4, of="layer")
+        with pytest.raises(ValueError, match="already written at step 3"):
+            writer.add_measurement("student", cka, {"0": 0.5}, step=3)
+    found = measurements_in(tmp_path)
+    step, measurement = found["measurement/student//cka"][0]
+    assert step == 3
+    assert structure is not None
+    assert measurement.header.structure_hash == structure.header.structure_hash
+    assert measurement.quantity("cka") == {"0": 0.5, "1": 0.25}
+    assert [(one.label, one.meaning) for one in measurement.quantities()] == [("CKA", "similarity to the teacher")]
+    assert found["measurement/student//loss_share"][0][1].quantity("loss_share", subject=1) == {"0.weight": 2.0}

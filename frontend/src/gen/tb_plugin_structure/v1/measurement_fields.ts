@@ -17,6 +17,7 @@ export const QuantityFields: FieldsOf<Quantity> = {
   8: ["minimum", "double"],
   9: ["maximum", "double"],
   10: ["leastPositive", "double"],
+  11: ["modules", "uint64"],
 };
 
 export const MeasurementHeaderFields: FieldsOf<MeasurementHeader> = {

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tb_plugin_structure/v1/measurement.proto.
  */
 export const file_tb_plugin_structure_v1_measurement: GenFile = /*@__PURE__*/
-  fileDesc("Cih0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL21lYXN1cmVtZW50LnByb3RvEhZ0Yl9wbHVnaW5fc3RydWN0dXJlLnYxItUBChFNZWFzdXJlbWVudEhlYWRlchIWCg5mb3JtYXRfdmVyc2lvbhgBIAEoDRIeChZtaW5pbXVtX3JlYWRlcl92ZXJzaW9uGAIgASgNEg0KBW1vZGVsGAMgASgJEhYKDnN0cnVjdHVyZV9oYXNoGAQgASgJEisKBXBhcnRzGAUgAygLMhwudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5QYXJ0EjQKCnF1YW50aXRpZXMYBiADKAsyIC50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlF1YW50aXR5IvwBCghRdWFudGl0eRIMCgRuYW1lGAEgASgJEg0KBWxhYmVsGAIgASgJEgwKBHVuaXQYAyABKAkSNAoFc2NhbGUYBCABKA4yJS50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlF1YW50aXR5U2NhbGUSMAoDc3VtGAUgASgOMiMudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5RdWFudGl0eVN1bRISCgpjYXRlZ29yaWVzGAYgAygJEg8KB21lYW5pbmcYByABKAkSDwoHbWluaW11bRgIIAEoARIPCgdtYXhpbXVtGAkgASgBEhYKDmxlYXN0X3Bvc2l0aXZlGAogASgBKpoBCg1RdWFudGl0eVNjYWxlEh4KGlFVQU5USVRZX1NDQUxFX1VOU1BFQ0lGSUVEEAASGQoVUVVBTlRJVFlfU0NBTEVfTElORUFSEAESFgoSUVVBTlRJVFlfU0NBTEVfTE9HEAISGQoVUVVBTlRJVFlfU0NBTEVfU0lHTkVEEAMSGwoXUVVBTlRJVFlfU0NBTEVfQ0FURUdPUlkQBCqOAQoLUXVhbnRpdHlTdW0SHAoYUVVBTlRJVFlfU1VNX1VOU1BFQ0lGSUVEEAASFgoSUVVBTlRJVFlfU1VNX1BMQUlOEAESGAoUUVVBTlRJVFlfU1VNX1NRVUFSRVMQAhIYChRRVUFOVElUWV9TVU1fTUFYSU1VTRADEhUKEVFVQU5USVRZX1NVTV9NRUFOEARiBnByb3RvMw", [file_tb_plugin_structure_v1_columns]);
+  fileDesc("Cih0Yl9wbHVnaW5fc3RydWN0dXJlL3YxL21lYXN1cmVtZW50LnByb3RvEhZ0Yl9wbHVnaW5fc3RydWN0dXJlLnYxItUBChFNZWFzdXJlbWVudEhlYWRlchIWCg5mb3JtYXRfdmVyc2lvbhgBIAEoDRIeChZtaW5pbXVtX3JlYWRlcl92ZXJzaW9uGAIgASgNEg0KBW1vZGVsGAMgASgJEhYKDnN0cnVjdHVyZV9oYXNoGAQgASgJEisKBXBhcnRzGAUgAygLMhwudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5QYXJ0EjQKCnF1YW50aXRpZXMYBiADKAsyIC50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlF1YW50aXR5Io0CCghRdWFudGl0eRIMCgRuYW1lGAEgASgJEg0KBWxhYmVsGAIgASgJEgwKBHVuaXQYAyABKAkSNAoFc2NhbGUYBCABKA4yJS50Yl9wbHVnaW5fc3RydWN0dXJlLnYxLlF1YW50aXR5U2NhbGUSMAoDc3VtGAUgASgOMiMudGJfcGx1Z2luX3N0cnVjdHVyZS52MS5RdWFudGl0eVN1bRISCgpjYXRlZ29yaWVzGAYgAygJEg8KB21lYW5pbmcYByABKAkSDwoHbWluaW11bRgIIAEoARIPCgdtYXhpbXVtGAkgASgBEhYKDmxlYXN0X3Bvc2l0aXZlGAogASgBEg8KB21vZHVsZXMYCyABKAQqmgEKDVF1YW50aXR5U2NhbGUSHgoaUVVBTlRJVFlfU0NBTEVfVU5TUEVDSUZJRUQQABIZChVRVUFOVElUWV9TQ0FMRV9MSU5FQVIQARIWChJRVUFOVElUWV9TQ0FMRV9MT0cQAhIZChVRVUFOVElUWV9TQ0FMRV9TSUdORUQQAxIbChdRVUFOVElUWV9TQ0FMRV9DQVRFR09SWRAEKo4BCgtRdWFudGl0eVN1bRIcChhRVUFOVElUWV9TVU1fVU5TUEVDSUZJRUQQABIWChJRVUFOVElUWV9TVU1fUExBSU4QARIYChRRVUFOVElUWV9TVU1fU1FVQVJFUxACEhgKFFFVQU5USVRZX1NVTV9NQVhJTVVNEAMSFQoRUVVBTlRJVFlfU1VNX01FQU4QBGIGcHJvdG8z", [file_tb_plugin_structure_v1_columns]);
 
 /**
  * What changes at a step while the structure stays: a column per quantity, a row per path.
@@ -58,8 +58,8 @@ export type MeasurementHeader = Message<"tb_plugin_structure.v1.MeasurementHeade
   parts: Part[];
 
   /**
-   * What the table's columns hold, in their order. Empty in records of version 0.1.0 and earlier; what is not
-   * described then is a plain number on a linear scale.
+   * What the table's columns hold, in their order. Empty in older records: their columns have well-known names
+   * or are plain numbers.
    *
    * @generated from field: repeated tb_plugin_structure.v1.Quantity quantities = 6;
    */
@@ -144,6 +144,13 @@ export type Quantity = Message<"tb_plugin_structure.v1.Quantity"> & {
    * @generated from field: double least_positive = 10;
    */
   leastPositive: number;
+
+  /**
+   * How many modules have a value in this record.
+   *
+   * @generated from field: uint64 modules = 11;
+   */
+  modules: bigint;
 };
 
 /**
