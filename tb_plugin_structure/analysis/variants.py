@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tb_plugin_structure.records.structure import Structure
 
 ONLY_IN_FIRST, ONLY_IN_SECOND, CHANGED = "only in the first", "only in the second", "changed"
+MAXIMUM_LISTED = 2_000
 _SHOWN = 6
+_KIND_NAMES = {ONLY_IN_FIRST: "first", ONLY_IN_SECOND: "second", CHANGED: "changed"}
 _SUBJECTS = ("module", "call", "operator")
 
 
@@ -28,6 +31,8 @@ class Difference:
         path: Module path, with '[k]' for the k-th further call under one parent; '' for the model.
         text: What it is, e.g. "dropout" or "training True -> False".
         within: Calls and operators inside a call that ran in one pass only.
+        rows: Where it stands in the first and the second record: the row of the module call or, for an operator, of
+            the operator; -1 where it did not run.
     """
 
     kind: str
@@ -35,15 +40,21 @@ class Difference:
     path: str
     text: str
     within: tuple[int, int] = (0, 0)
+    rows: tuple[int, int] = (-1, -1)
 
 
 @dataclass(frozen=True)
 class VariantComparison:
-    """Result of :func:`compare_variants`; `first` and `second` are names for people."""
+    """Result of :func:`compare_variants`; `first` and `second` are names for people.
+
+    `same_model` is what :func:`are_variants` says: without it the differences are those of two models, and there may be
+    little that both have.
+    """
 
     first: str
     second: str
     differences: tuple[Difference, ...]
+    same_model: bool = True
 
     def summary(self) -> str:
         """One sentence."""
@@ -67,6 +78,26 @@ class VariantComparison:
             (where[each.kind], each.subject, each.path or "(model)", each.text + _within_text(each.within))
             for each in self.differences
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold, at most ``MAXIMUM_LISTED`` differences; ``left_out`` counts the others."""
+        return {
+            "same_model": self.same_model,
+            "first": self.first,
+            "second": self.second,
+            "summary": self.summary(),
+            "differences": [
+                {
+                    "kind": _KIND_NAMES[each.kind],
+                    "subject": each.subject,
+                    "path": each.path,
+                    "text": each.text + _within_text(each.within),
+                    "rows": list(each.rows),
+                }
+                for each in self.differences[:MAXIMUM_LISTED]
+            ],
+            "left_out": max(0, len(self.differences) - MAXIMUM_LISTED),
+        }
 
     def to_text(self) -> str:
         """The summary and a line for each difference. Equal records give equal text."""
@@ -98,7 +129,7 @@ def compare_variants(first: Structure, second: Structure) -> VariantComparison:
         *_changes(mine, theirs),
     ]
     names = _labels(first, second)
-    return VariantComparison(*names, tuple(found))
+    return VariantComparison(*names, tuple(found), are_variants(first, second))
 
 
 class _Identities:
@@ -153,11 +184,17 @@ def _one_sided(mine: _Side, theirs: _Side, kind: str) -> Iterator[Difference]:
     for call, is_alone in enumerate(alone):
         if is_alone and top[call] == call:
             within = (inner_calls[call], ends[call] - begins[call])
-            yield Difference(kind, "call", mine.labels[call], structure.call_class(call), within)
+            rows = _one_row(kind, call)
+            yield Difference(kind, "call", mine.labels[call], structure.call_class(call), within, rows)
     for row, identity in enumerate(mine.operators):
         call = mine.owners[row]
         if not alone[call] and identity not in theirs.row_of_operator:
-            yield Difference(kind, "operator", mine.labels[call], structure.operators.text("name", row))
+            name = structure.operators.text("name", row)
+            yield Difference(kind, "operator", mine.labels[call], name, rows=_one_row(kind, row))
+
+
+def _one_row(kind: str, row: int) -> tuple[int, int]:
+    return (row, -1) if kind == ONLY_IN_FIRST else (-1, row)
 
 
 def _changes(mine: _Side, theirs: _Side) -> Iterator[Difference]:
@@ -167,14 +204,15 @@ def _changes(mine: _Side, theirs: _Side) -> Iterator[Difference]:
         if other is not None:
             text = _changed(_results(mine.structure, row), _results(theirs.structure, other))
             if text:
-                yield Difference(CHANGED, "call", mine.labels[row], text)
+                yield Difference(CHANGED, "call", mine.labels[row], text, rows=(row, other))
     for row, identity in enumerate(mine.operators):
         other = theirs.row_of_operator.get(identity)
         if other is not None:
             text = _operator_change(mine.structure, row, theirs.structure, other)
             if text:
                 name = mine.structure.operators.text("name", row)
-                yield Difference(CHANGED, "operator", mine.labels[mine.owners[row]], f"{name}: {text}")
+                path = mine.labels[mine.owners[row]]
+                yield Difference(CHANGED, "operator", path, f"{name}: {text}", rows=(row, other))
 
 
 def _results(structure: Structure, call: int) -> dict[str, str]:
@@ -211,27 +249,35 @@ def _arguments(structure: Structure, operator: int) -> dict[str, str]:
 def _module_differences(first: Structure, second: Structure) -> Iterator[Difference]:
     """Modules that one record lacks or that are set up differently; the training mode once where all changed alike."""
     rows = [{path: row for row, path in enumerate(each.module_paths)} for each in (first, second)]
-    for path, kind, here, there in (
-        *((path, ONLY_IN_FIRST, 0, 1) for path in rows[0]),
-        *((path, ONLY_IN_SECOND, 1, 0) for path in rows[1]),
+    for kind, structure, own, others in (
+        (ONLY_IN_FIRST, first, rows[0], rows[1]),
+        (ONLY_IN_SECOND, second, rows[1], rows[0]),
     ):
-        outer = path.rpartition(".")[0]
-        if path not in rows[there] and (not outer or outer in rows[there]):
-            structure = (first, second)[here]
-            yield Difference(kind, "module", path, structure.module_classes[rows[here][path]])
+        for path, row in own.items():
+            outer = path.rpartition(".")[0]
+            if path in others or (outer and outer not in others):
+                continue
+            where = _one_row(kind, _first_call(structure, row))
+            yield Difference(kind, "module", path, structure.module_classes[row], rows=where)
     common = [path for path in rows[0] if path in rows[1]]
     modes = [
         (bool(first.modules["training"][rows[0][path]]), bool(second.modules["training"][rows[1][path]]))
         for path in common
     ]
-    if common and len(set(modes)) == 1 and modes[0][0] != modes[0][1]:
-        yield Difference(CHANGED, "module", "", f"training {modes[0][0]} -> {modes[0][1]}, all modules")
+    if len(set(modes)) == 1 and modes[0][0] != modes[0][1]:
+        calls = _first_call(first, 0), _first_call(second, 0)
+        yield Difference(CHANGED, "module", "", f"training {modes[0][0]} -> {modes[0][1]}, all modules", rows=calls)
         modes = [(False, False)] * len(common)
     for path, (before, after) in zip(common, modes, strict=True):
         mine, theirs = _settings(first, rows[0][path]), _settings(second, rows[1][path])
         text = _changed(mine | {"training": str(before)}, theirs | {"training": str(after)})
         if text:
-            yield Difference(CHANGED, "module", path, text)
+            calls = _first_call(first, rows[0][path]), _first_call(second, rows[1][path])
+            yield Difference(CHANGED, "module", path, text, rows=calls)
+
+
+def _first_call(structure: Structure, module: int) -> int:
+    return next(iter(structure.calls_of_module.get(module, [])), -1)
 
 
 def _settings(structure: Structure, module: int) -> dict[str, str]:

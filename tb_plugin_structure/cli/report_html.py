@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tb_plugin_structure.analysis.alignment import POLICIES, align
+from tb_plugin_structure.analysis.variants import compare_variants
 from tb_plugin_structure.cli.event_files import Key
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.blobs import compress
@@ -72,6 +73,8 @@ def report_html(teacher: Side, student: Side | None, *, policy: str = "copy", pi
             alignment = align(teacher=teacher.structure, student=student.structure, policy=each, pins=dict(pins))
             key = _answer_key("api/alignment", **sides, policy=each, **intent)
             answers[key] = _packed(alignment.to_proto().SerializeToString())
+        passes = compare_variants(teacher.structure, student.structure).to_dict()
+        answers[_answer_key("api/variants", **sides)] = _packed(json.dumps(passes).encode())
     state = {"t": _side_text(teacher.key), "s": "-" if student is None else _side_text(student.key), **intent}
     if policy != "copy":
         state["policy"] = policy

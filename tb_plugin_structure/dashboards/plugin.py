@@ -11,6 +11,7 @@ from tb_plugin_structure.dashboards import (
     serve_divergence,
     serve_parts,
     serve_rollout,
+    serve_variants,
     static_files,
 )
 from tb_plugin_structure.dashboards.http import WsgiApp, route
@@ -41,6 +42,7 @@ class _Dashboard(base_plugin.TBPlugin):  # type: ignore[misc]
             "/api/measurement": route(serve_parts.handler(store, names.MEASUREMENT_PLUGIN)),
             "/api/alignment": route(serve_analysis.alignment_handler(store), _COMPUTATION),
             "/api/audit": route(serve_analysis.audit_handler(store), _COMPUTATION),
+            "/api/variants": route(serve_variants.variants_handler(store)),
             "/api/attention/overview": route(serve_parts.handler(store, names.ATTENTION_OVERVIEW_PLUGIN)),
             "/api/attention/detail": route(serve_attention.detail_handler(store)),
             "/api/attention/window": route(serve_attention.window_handler(store)),

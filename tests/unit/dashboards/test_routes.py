@@ -190,6 +190,8 @@ def test_attention_routes(server: TensorBoardServer) -> None:
         ("api/structure?run=%00&tag=%ff&step=0&part=header", 404, "no record"),
         ("api/structure?run=broken&tag=structure/garbage&step=0&part=strings", 422, "damaged"),
         ("api/alignment?t_run=kd&t_tag=structure/teacher&t_step=0", 400, "'s_run' is missing"),
+        ("api/variants?t_run=kd&t_tag=structure/teacher&t_step=0", 400, "'s_run' is missing"),
+        (f"api/variants?{urlencode({**PAIR, 't_run': 'broken', 't_tag': 'structure/damaged'})}", 422, "damaged"),
         (f"api/alignment?{urlencode({**PAIR, 'pins': '[1]'})}", 400, "expected an object"),
         (f"api/alignment?{urlencode({**PAIR, 'pins': '{'})}", 400, "not valid JSON"),
         (f"api/alignment?{urlencode({**PAIR, 'pins': json.dumps({'first': 3})})}", 400, "teacher path"),

@@ -1,9 +1,12 @@
 import { Button } from "../../ui/Button";
 import { KindBadge } from "../../ui/Kind";
+import { Later } from "../../ui/Later";
 import type { Comparison } from "./comparison";
 import type { DiffState } from "./diff_state";
 import type { Quantity } from "./pair_facts";
 import { Quantities } from "./Quantities";
+
+const loadVariants = () => import("./Variants").then(({ Variants }) => Variants);
 
 /** What is shown in the place of details while nothing is selected: both models in numbers, and what changed. */
 export function Overview({ state, comparison }: { state: DiffState; comparison: Comparison }) {
@@ -15,9 +18,16 @@ export function Overview({ state, comparison }: { state: DiffState; comparison: 
         paired. Double-click or press Enter to open it.
       </p>
       {comparison.alignment && <Totals comparison={comparison} />}
+      {mayBeVariants(comparison) && <Later load={loadVariants} with={{ state, tree: comparison.tree }} />}
       <EditScript state={state} comparison={comparison} />
     </aside>
   );
+}
+
+/** Whether both sides can be passes of one model: then what each of them ran is listed by name. */
+function mayBeVariants({ tree }: Comparison): boolean {
+  const [t, s] = [tree.sides.teacher.tables.header, tree.sides.student?.tables.header];
+  return s !== undefined && t.model === s.model && t.modelClass === s.modelClass;
 }
 
 /** The search for a path in which "#" stands for any number. */

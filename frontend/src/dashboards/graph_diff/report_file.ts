@@ -6,6 +6,7 @@ import { answerKey, embedAnswers } from "../../wire/embedded";
 import type { Address, Records } from "../../wire/records";
 import { getBytes, type Parameters } from "../../wire/request";
 import { fetchHeader } from "../../wire/structure";
+import { VARIANTS_ROUTE, variantParameters } from "../../wire/variants";
 
 /**
  * A report is one HTML file: `report.js`, and the answers that it would ask the server for, gzipped and in
@@ -44,6 +45,7 @@ export async function writeReport(session: Session): Promise<string> {
         comparisonParameters(teacher.address, student.address, { ...intent, policy }),
       );
     }
+    await keep(VARIANTS_ROUTE, variantParameters(teacher.address, student.address));
   }
   const script = new TextDecoder().decode(await getBytes("static/report.js"));
   // Spelled out, for what came from a plan of the log directory is not in the address, and the plan is not kept.
