@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from tb_plugin_structure.analysis.alignment.merged import Row
-from tb_plugin_structure.analysis.alignment.pair_kinds import DELETED, INSERTED, RESIZED, RETYPED
+from tb_plugin_structure.analysis.alignment.pair_kinds import (
+    DELETED,
+    INSERTED,
+    RECONFIGURED,
+    RESIZED,
+    RETYPED,
+    is_size,
+)
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
 
@@ -44,25 +51,48 @@ def edit_script(
             )
     in_stack = _inside_stacks(rows)
     sizes = _row_sizes(rows)
-    size_of: dict[int, int] = {}
     ranked: list[tuple[int, alignment_pb2.Edit]] = []
-    told: dict[tuple[object, ...], list[alignment_pb2.Edit]] = {}
+    told: dict[tuple[object, ...], list[tuple[int, alignment_pb2.Edit]]] = {}
+    resized: dict[tuple[int, str], list[alignment_pb2.Edit]] = {}
     for number in range(len(rows)):
         edit = _edit_of(number, rows, in_stack, teacher, student)
         if edit is None:
             continue
-        size_of[id(edit)] = sizes[number]
-        key = (edit.kind, edit.text, in_stack[number] >= 0)
-        told.setdefault(key, []).append(edit)
+        inside = in_stack[number] >= 0
+        if edit.kind == RESIZED and not inside:
+            resized.setdefault((rows[number].parent, edit.text.rpartition(": ")[2]), []).append(edit)
+        else:
+            told.setdefault((edit.kind, edit.text, inside), []).append((sizes[number], edit))
+    for (parent, change), siblings in resized.items():
+        ranked += [(-len(siblings), edit) for edit in _together(siblings, parent, change, rows, teacher, student)]
     for same in told.values():
-        first = same[0]
+        size, first = same[0]
         if len(same) > 1:
             first.text += f" (×{len(same)})"
         else:  # a change in one block of a stack says in which
             path = first.student_path or first.teacher_path
             first.text = first.text.replace(_hide_block(path), path, 1)
-        ranked.append((-size_of[id(first)] * len(same), first))
+        ranked.append((-size * len(same), first))
     return edits + [edit for _, edit in sorted(ranked, key=lambda item: item[0])]
+
+
+def _together(
+    edits: list[alignment_pb2.Edit],
+    parent: int,
+    change: str,
+    rows: Sequence[Row],
+    teacher: Structure,
+    student: Structure,
+) -> list[alignment_pb2.Edit]:
+    """The layers of one composite that change alike, told with it: "stem: output 16×32×32 → 8×32×32 (6 layers)"."""
+    row = rows[parent] if parent >= 0 else None
+    if len(edits) <= _MOST_NAMED or row is None or row.teacher < 0 or row.student < 0:
+        return edits
+    path_t, path_s = teacher.call_path(row.teacher), student.call_path(row.student)
+    if not path_s:
+        return edits
+    text = f"{path_s}: {change} ({len(edits)} layers)"
+    return [alignment_pb2.Edit(text=text, kind=edits[0].kind, teacher_path=path_t, student_path=path_s)]
 
 
 def _row_sizes(rows: Sequence[Row]) -> list[int]:
@@ -117,6 +147,10 @@ def _edit_of(
     shown = _hide_block(path_s) if in_stack[number] >= 0 else path_s
     if row.kind == RETYPED:
         text = f"{shown}: {teacher.call_class(row.teacher)} → {student.call_class(row.student)}"
+        changed = _changed_attributes(row, teacher, student)
+        text += f", {changed}" if changed else ""
+    elif row.kind == RECONFIGURED:
+        text = f"{shown}: {_changed_attributes(row, teacher, student) or _changed_parameters(row, teacher, student)}"
     elif row.kind == RESIZED:
         out_t, out_s = _output(teacher, row.teacher), _output(student, row.student)
         if out_t == out_s:
@@ -132,6 +166,37 @@ def _edit_of(
 def _output(structure: Structure, call: int) -> str:
     outputs = structure.module_calls.values("outputs", call)
     return "×".join(map(str, structure.shape(int(outputs[0]))[1:])) if len(outputs) else "–"
+
+
+def _changed_attributes(row: Row, teacher: Structure, student: Structure) -> str:
+    """What both sides state and differs, sizes left out: "num_layers 3 → 1"."""
+    class_t = teacher.call_class(row.teacher)  # which recurrent layers state once more
+    stated_t = teacher.attributes(int(teacher.module_calls["module"][row.teacher]))
+    stated_s = student.attributes(int(student.module_calls["module"][row.student]))
+    changed = [
+        f"{name} {stated_t[name]} → {stated_s[name]}"
+        for name in stated_t
+        if name in stated_s and stated_t[name] != stated_s[name] and not is_size(name) and stated_t[name] != class_t
+    ]
+    return ", ".join(changed[:_MOST_NAMED]) + (" …" if len(changed) > _MOST_NAMED else "")
+
+
+def _changed_parameters(row: Row, teacher: Structure, student: Structure) -> str:
+    """What only one side states or holds: "without bias"."""
+    named = [
+        {side.parameters.text("path", parameter).rpartition(".")[2] for parameter in side.module_parameters(module)}
+        | set(side.attributes(module))
+        for side, module in (
+            (teacher, int(teacher.module_calls["module"][row.teacher])),
+            (student, int(student.module_calls["module"][row.student])),
+        )
+    ]
+    parts = [
+        f"{word} {', '.join(sorted(only)[:_MOST_NAMED])}"
+        for word, only in (("without", named[0] - named[1]), ("with", named[1] - named[0]))
+        if only
+    ]
+    return ", ".join(parts) or "configured otherwise"
 
 
 def _hide_block(path: str) -> str:
@@ -173,7 +238,7 @@ def sentence(
     elif stacks:
         first = "The student keeps the depth of every stack"
     elif _all_have_counterparts(rows, teacher, student):
-        first = "The student is built like the teacher"
+        first = _likeness_text(rows)
     else:
         first = _counterparts_text(rows, student)
     parts = [first + _width_text(widths)]
@@ -207,6 +272,21 @@ def _all_have_counterparts(rows: Sequence[Row], teacher: Structure, student: Str
         (row.kind == DELETED and _has_substance(row, rows, teacher, DELETED))
         or (row.kind == INSERTED and _has_substance(row, rows, student, INSERTED))
         for row in rows
+    )
+
+
+def _likeness_text(rows: Sequence[Row]) -> str:
+    """How like the layers (rows that hold nothing) of two models are whose layers all have a counterpart."""
+    kinds = [row.kind for row in rows if not row.children]
+    others = [
+        f"{kinds.count(kind)} {what}"
+        for kind, what in ((RETYPED, "of another type"), (RECONFIGURED, "configured otherwise"))
+        if kind in kinds
+    ]
+    return (
+        "The student has the teacher's layers, " + " and ".join(others)
+        if others
+        else "The student is built like the teacher"
     )
 
 

@@ -336,3 +336,27 @@ def test_activations_stay_with_the_layers_of_their_block() -> None:
     pairs = aligned(UNet(8, 3), UNet(4, 2), torch.randn(1, 3, 16, 16)).module_pairs()
     for path in ("down.0", "down.0.2", "down.1", "down.1.0", "down.1.1", "down.1.2", "up.0", "up.1", "fuse.0.2"):
         assert pairs[path] == [path]
+
+
+def test_the_edit_script_says_what_is_configured_otherwise_and_tells_alike_layers_together() -> None:
+    class Network(nn.Module):
+        def __init__(self, width: int, depth: int, kernel: int, bias: bool) -> None:
+            super().__init__()
+            self.stem = nn.Sequential(
+                nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, width, 1), nn.ReLU()
+            )
+            self.mix = nn.Conv2d(width, 8, kernel, padding=kernel // 2)
+            self.read = nn.LSTM(8, 16, depth, batch_first=True)
+            self.head = nn.Linear(16, 2, bias=bias)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.read(self.mix(self.stem(x)).flatten(2).transpose(1, 2))[0])
+
+    alignment = aligned(Network(12, 3, 3, True), Network(6, 1, 5, False), torch.randn(1, 3, 6, 6))
+    assert {edit.text for edit in alignment.edits} == {
+        "stem: output 12×4×4 → 6×4×4 (5 layers)",
+        "mix: kernel_size (3, 3) → (5, 5), padding (1, 1) → (2, 2)",
+        "read: num_layers 3 → 1",
+        "head: without bias",
+    }
+    assert alignment.summary().startswith("The student has the teacher's layers, 3 configured otherwise; ")

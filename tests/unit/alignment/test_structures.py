@@ -148,7 +148,11 @@ def test_resized_retyped_and_reconfigured_are_told_apart() -> None:
         for row in alignment.rows
     }
     assert kinds == {"": "RECONFIGURED", "a": "RESIZED", "act": "RETYPED", "n": "RECONFIGURED"}
-    assert [edit.text for edit in alignment.edits] == ["a: output 8×16 → 8×32", "act: ReLU → GELU"]
+    assert [edit.text for edit in alignment.edits] == [
+        "a: output 8×16 → 8×32",
+        "act: ReLU → GELU",
+        "n: eps 1e-05 → 1e-12",
+    ]
 
 
 def test_layers_that_share_nothing_are_not_painted_as_pairs() -> None:
