@@ -112,6 +112,11 @@ class WallClock:
             self._wait()
         return time.perf_counter_ns()
 
+    @property
+    def waits(self) -> bool:
+        """Whether looking at the clock makes the devices finish first."""
+        return self._wait is not None
+
     def settle(self) -> None:
         """Wait until all that was measured is done."""
 
@@ -124,16 +129,16 @@ class CudaClock:
     """Events on the current stream of one CUDA device: nothing waits while the pass runs."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self.device = device
         self.description = f"CUDA events on {device}"
 
     def now(self) -> Any:
         event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self._device))
+        event.record(torch.cuda.current_stream(self.device))
         return event
 
     def settle(self) -> None:
-        torch.cuda.synchronize(self._device)
+        torch.cuda.synchronize(self.device)
 
     def between(self, begin: Any, end: Any) -> float:
         return float(begin.elapsed_time(end)) * 1e6  # elapsed_time is in milliseconds

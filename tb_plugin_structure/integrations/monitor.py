@@ -14,17 +14,27 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tb_plugin_structure.capture import AttentionOptions
-from tb_plugin_structure.integrations import feature_maps, statistics, summaries
+from tb_plugin_structure.integrations import feature_maps, memory, statistics, summaries
+from tb_plugin_structure.integrations.module_outputs import ModuleOutputs
+from tb_plugin_structure.integrations.path_measurements import (
+    StepValues,
+    WeightMoments,
+    batch_norms,
+    measurements_of,
+)
+from tb_plugin_structure.records.quantities import Quantity
 from tb_plugin_structure.writer import StructureWriter
 
-_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
+_SERIES = "monitor"
+_THINNED_AFTER = 128
+"""After so many measurements their interval doubles, and again after as many more: a long run stays readable."""
 
 
 class StructureMonitor:
@@ -32,8 +42,8 @@ class StructureMonitor:
 
     On steps that are due it logs: the loss; norms of gradients, of each module and of all; how far an optimizer step
     moves the weights relative to their size (about 1e-3 is common); the standard deviation of weights; learning
-    rates; batch statistics; memory in use; and more rarely histograms of weights and gradients. On all other steps it
-    counts, and does nothing else.
+    rates; batch statistics; memory in use; the same and more for each module, by which the tabs can be coloured; and
+    more rarely histograms of weights and gradients. On all other steps it counts, and does nothing else.
 
     Args:
         writer: Where everything is written.
@@ -45,6 +55,8 @@ class StructureMonitor:
         record_every: Likewise a recorded step within :meth:`observe`; None: ten times `every`; 0: never.
         pictures_every: Likewise pictures of models with 2d convolutions: kernels, and within :meth:`observe` input
             samples and feature maps; None: ten times `every`; 0: never.
+        measurements_every: Likewise what the Graph diff and the Shape audit can be coloured by, for each module and
+            parameter; None: as `every`; 0: never. After 128 records the interval doubles, and so on.
         picture_samples: Examples of the batch in a picture.
         picture_channels: Channels of a feature map that are shown beside its maximum over channels.
         attention: Record attention in recorded steps; options, or True for the defaults.
@@ -65,6 +77,7 @@ class StructureMonitor:
         histograms_every: int | None = None,
         record_every: int | None = None,
         pictures_every: int | None = None,
+        measurements_every: int | None = None,
         picture_samples: int = 2,
         picture_channels: int = 8,
         attention: AttentionOptions | bool = True,
@@ -81,6 +94,8 @@ class StructureMonitor:
         self._histograms_every = 10 * every if histograms_every is None else histograms_every
         self._record_every = 10 * every if record_every is None else record_every
         self._pictures_every = 10 * every if pictures_every is None else pictures_every
+        self._measurements_every = every if measurements_every is None else measurements_every
+        self._measurements_written = 0
         self._picture_samples = picture_samples
         self._picture_channels = picture_channels
         self._attention = attention
@@ -91,6 +106,9 @@ class StructureMonitor:
         self._histograms: dict[str, statistics.Histogram] = {}
         self._looked_at = -1
         self._before: list[Tensor] = []
+        self._values = StepValues()
+        self._weight_moments = WeightMoments()
+        self._outputs: ModuleOutputs | None = None
         self._warned = False
         self._handles: list[Any] = []
         if self._enabled and optimizer is not None:
@@ -110,8 +128,11 @@ class StructureMonitor:
 
     @contextlib.contextmanager
     def observe(self) -> Iterator[Any]:
-        """Around forward and backward pass: a recorded step, and pictures, when they are due; else nothing."""
+        """Around forward and backward pass: a recorded step, pictures, and what modules return, when they are due; else
+        nothing."""
         with contextlib.ExitStack() as stack:
+            if self._enabled and self._measures:
+                stack.enter_context(self._outputs_watched())
             if self._enabled and _due(self._step, self._pictures_every):
                 stack.enter_context(self._watched())
             observation = None
@@ -141,6 +162,39 @@ class StructureMonitor:
             with self._harmless():
                 named = {f"monitor/{name}": float(value) for name, value in values.items()}
                 self._writer.add_summary(summaries.scalars(named), step)
+
+    def measure(
+        self,
+        quantity: str | Quantity,
+        values: Mapping[str, float] | Callable[[], Mapping[str, float]],
+        *,
+        model: str = "",
+        of: str = "module",
+    ) -> None:
+        """A quantity of your own for modules or parameters, by which the tabs can then be coloured.
+
+        >>> monitor.measure("cka", lambda: {path: cka(features[path]) for path in features}, model="student")
+
+        Args:
+            quantity: Its name, or a :class:`~tb_plugin_structure.Quantity` that says more.
+            values: Path -> value, or a function that returns them: it is called on steps that are multiples of `every`
+                only, and on no others is anything written.
+            model: Name of the model; may be left out when there is one.
+            of: "module" or "parameter".
+
+        Raises:
+            ValueError: When there is no such model, or `of` is neither of the two.
+        """
+        if not model and len(self._models) == 1:
+            (model,) = self._models
+        if model not in self._models:
+            raise ValueError(f"there is no model {model!r}; the monitor knows {', '.join(map(repr, self._models))}")
+        if of not in ("module", "parameter"):
+            raise ValueError(f"of is {of!r}, expected 'module' or 'parameter'")
+        if self._enabled and _due(self._step, self._every):
+            with self._harmless():
+                found = values() if callable(values) else values
+                self._writer.add_measurement(model, quantity, found, step=self._step, of=of)
 
     def add_hyperparameters(self, values: Mapping[str, Any], metrics: Mapping[str, float] | None = None) -> None:
         """A row in TensorBoard's HParams tab; call it once, at the end when there are `metrics`."""
@@ -177,6 +231,26 @@ class StructureMonitor:
         with self._harmless():
             self._writer.add_summary(summaries.images(found), step)
 
+    @property
+    def _measures(self) -> bool:
+        """Whether measurements are due at this step."""
+        return _due(self._step, self._measurements_every << self._measurements_written // _THINNED_AFTER)
+
+    @contextlib.contextmanager
+    def _outputs_watched(self) -> Iterator[None]:
+        """What modules return in the pass within. A recorded step is slowed down: its times would mean nothing."""
+        outputs = None
+        with self._harmless():
+            timed = not _due(self._step, self._record_every)
+            outputs = ModuleOutputs(self._models, timed=timed, failed=self._warn)
+            outputs.start()
+        try:
+            yield
+        finally:
+            if outputs is not None:
+                outputs.stop()
+            self._outputs = outputs
+
     # ---- the optimizer's step
 
     def _before_optimizer_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -203,6 +277,8 @@ class StructureMonitor:
                 if not found:
                     continue
                 norms = dict(zip(found, statistics.norms(list(found.values())), strict=True))
+                named = dict(model.named_parameters())
+                self._values.gradients |= {id(named[path]): norm for path, norm in norms.items()}
                 self._pending[f"gradient_norm/{name}"] = statistics.root_sum_square(norms.values())
                 for module, value in statistics.by_module(norms, self._depth).items():
                     if module:
@@ -216,6 +292,9 @@ class StructureMonitor:
             trained = self._trained()
             changes = statistics.norms([parameter - old for (_, parameter), old in zip(trained, before, strict=True)])
             sizes = statistics.norms(before)
+        keys = [id(parameter) for _, parameter in trained]
+        self._values.changes = dict(zip(keys, changes, strict=True))
+        self._values.sizes = dict(zip(keys, sizes, strict=True))
         for name in self._models:
             prefix = f"{name}\0"
             paths = [path for path, _ in trained]
@@ -248,13 +327,22 @@ class StructureMonitor:
         if self._looked_at != self._step:
             self._look_at_gradients()
         found, self._pending = self._pending, {}
+        learned, self._values = self._values, StepValues()
+        outputs, self._outputs = self._outputs, None
         if loss is not None:
             found["monitor/loss"] = float(loss.detach().float().mean()) if isinstance(loss, Tensor) else float(loss)
         found |= {f"monitor/{name}": float(value) for name, value in values.items()}
-        found |= self._learning_rates() | _memory()
+        found |= self._learning_rates() | memory.in_use()
         with torch.no_grad():
+            learned.batch_norms = batch_norms(self._models.values())
+            parameters = [p for model in self._models.values() for p in model.parameters()]
+            learned.weights = self._weight_moments.of(
+                parameters if self._measures else [p for p in parameters if p.requires_grad]
+            )
             for name, model in self._models.items():
-                found |= self._weights(name, model) | _batch_statistics(name, model)
+                found |= self._weights(name, model, learned) | _batch_statistics(name, model, learned)
+            if self._measures:
+                self._write_measurements(learned, outputs)
         self._writer.add_summary(summaries.scalars(found), self._step)
         if _due(self._step, self._pictures_every):
             for name, model in self._models.items():
@@ -264,13 +352,22 @@ class StructureMonitor:
             self._writer.add_summary(summaries.histograms(histograms), self._step)
         self._writer.flush()
 
-    def _weights(self, name: str, model: nn.Module) -> dict[str, float]:
+    def _write_measurements(self, values: StepValues, outputs: ModuleOutputs | None) -> None:
+        for name, model in self._models.items():
+            measured = measurements_of(model, values, outputs.of_model(name) if outputs is not None else {})
+            if measured.columns:
+                self._writer.add_measurements(name, *measured, step=self._step, series=_SERIES)
+        self._measurements_written += 1
+
+    def _weights(self, name: str, model: nn.Module, values: StepValues) -> dict[str, float]:
         trained = {path: p for path, p in model.named_parameters() if p.requires_grad and p.is_floating_point()}
         if _due(self._step, self._histograms_every):
             self._add_histograms(f"weights/{name}", trained)
-        weights = {path: p for path, p in trained.items() if p.dim() > 1}
-        deviations = statistics.standard_deviations(list(weights.values()))
-        return {f"weight_std/{name}/{path}": value for path, value in zip(weights, deviations, strict=True)}
+        return {
+            f"weight_std/{name}/{path}": values.weights[id(p)].std
+            for path, p in trained.items()
+            if p.dim() > 1 and id(p) in values.weights
+        }
 
     def _add_histograms(self, prefix: str, tensors: Mapping[str, Tensor]) -> None:
         for path, tensor in tensors.items():
@@ -302,27 +399,12 @@ def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def _batch_statistics(name: str, model: nn.Module) -> dict[str, float]:
+def _batch_statistics(name: str, model: nn.Module, values: StepValues) -> dict[str, float]:
     """Mean over channels of running means, and of running variances."""
-    modules = {
-        path: module
-        for path, module in model.named_modules()
-        if isinstance(module, _BATCH_NORMS) and module.running_mean is not None and module.running_var is not None
-    }
-    mean = statistics.means([module.running_mean for module in modules.values()])  # type: ignore[misc]
-    variance = statistics.means([module.running_var for module in modules.values()])  # type: ignore[misc]
-    found = {f"batch_norm/{name}/{path}/running_mean": value for path, value in zip(modules, mean, strict=True)}
-    return found | {
-        f"batch_norm/{name}/{path}/running_variance": value for path, value in zip(modules, variance, strict=True)
-    }
-
-
-def _memory() -> dict[str, float]:
-    """Allocated and reserved bytes of the current accelerator; nothing on a CPU."""
-    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
-        return {}
-    return {
-        "memory/allocated_bytes": float(torch.cuda.memory_allocated()),
-        "memory/peak_allocated_bytes": float(torch.cuda.max_memory_allocated()),
-        "memory/reserved_bytes": float(torch.cuda.memory_reserved()),
-    }
+    found: dict[str, float] = {}
+    for path, module in model.named_modules():
+        if id(module) in values.batch_norms:
+            mean, variance = values.batch_norms[id(module)]
+            found[f"batch_norm/{name}/{path}/running_mean"] = mean
+            found[f"batch_norm/{name}/{path}/running_variance"] = variance
+    return found

@@ -40,9 +40,41 @@ def norms(tensors: Sequence[Tensor]) -> list[float]:
     return values_of([_norm(tensor) for tensor in tensors])
 
 
-def standard_deviations(tensors: Sequence[Tensor]) -> list[float]:
-    """Population standard deviation of each tensor's elements; NaN for an empty one."""
-    return values_of([_wide(tensor).std(correction=0) if tensor.numel() else _nan(tensor) for tensor in tensors])
+class Moments(NamedTuple):
+    """Mean and population standard deviation of `elements` numbers; NaN for an empty tensor."""
+
+    mean: float
+    std: float
+    elements: int
+
+    @property
+    def norm(self) -> float:
+        """L2 norm."""
+        return math.sqrt(self.elements * (self.mean**2 + self.std**2))
+
+
+def moments(tensors: Sequence[Tensor]) -> list[Moments]:
+    """Of each tensor's elements, with one pass over them."""
+    numbers: list[Tensor] = []
+    for tensor in tensors:
+        std, mean = torch.std_mean(_wide(tensor), correction=0) if tensor.numel() else (_nan(tensor), _nan(tensor))
+        numbers += [mean, std]
+    values = values_of(numbers)
+    counts = [local_part(tensor).numel() for tensor in tensors]
+    return [
+        Moments(*pair, count) for pair, count in zip(zip(values[::2], values[1::2], strict=True), counts, strict=True)
+    ]
+
+
+def joined(parts: Sequence[Moments]) -> Moments:
+    """Of all elements together. Chan, Golub, LeVeque 1983: variances within, and of the means."""
+    parts = [part for part in parts if part.elements and not math.isnan(part.mean)]
+    count = sum(part.elements for part in parts)
+    if not count:
+        return Moments(math.nan, math.nan, 0)
+    mean = sum(part.mean * part.elements for part in parts) / count
+    variance = sum(part.elements * (part.std**2 + (part.mean - mean) ** 2) for part in parts) / count
+    return Moments(mean, math.sqrt(variance), count)
 
 
 def means(tensors: Sequence[Tensor]) -> list[float]:
@@ -87,16 +119,16 @@ def _norm(tensor: Tensor) -> Tensor:
     if tensor.is_sparse:
         tensor = tensor.coalesce().values()
     dtype = torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else None
-    norm: Tensor = torch.linalg.vector_norm(_local(tensor), dtype=dtype)
+    norm: Tensor = torch.linalg.vector_norm(local_part(tensor), dtype=dtype)
     return norm
 
 
 def _wide(tensor: Tensor) -> Tensor:
-    tensor = _local(tensor.detach())
+    tensor = local_part(tensor.detach())
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
-def _local(tensor: Tensor) -> Tensor:
+def local_part(tensor: Tensor) -> Tensor:
     """This rank's part of a distributed tensor: its statistics must not wait for other ranks."""
     to_local = getattr(tensor, "to_local", None)
     local: Tensor = to_local() if callable(to_local) else tensor
