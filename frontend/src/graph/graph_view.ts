@@ -5,16 +5,19 @@ import { HEADER_HEIGHT } from "./card";
 import type { SideName } from "./diff_tree";
 import { type EdgeHit, hitEdge } from "./edge_hit";
 import type { Look } from "./look";
-import { MINIMAP_ROOM, Minimap } from "./minimap";
+import type { Minimap } from "./minimap";
 import { paint, paintPairing } from "./painter";
 import { canPair, GRIP_REACH, GRIP_REACH_TOUCH, gripOf } from "./pair_grip";
 import { listenToPointer } from "./pointer_input";
+import type { Span } from "./reading_line";
 import type { Place, Scene } from "./scene";
 
 export interface GraphEvents {
   select(place: Place | null, additive: boolean): void;
   toggle(place: Place): void;
   hover(node: number): void;
+  /** The reader moved or zoomed the picture. */
+  moved(): void;
   /** A line was drawn from one module to another, to pair the two. */
   pair(from: Place, to: Place): void;
   /** What the pointer rests on, for a hint; null: nothing. The position is in the page. */
@@ -30,6 +33,10 @@ interface Anchoring {
   pixelY: number;
 }
 
+/** What the minimap takes of the right edge, with a margin on both sides. */
+const MINIMAP_ROOM = 126;
+/** Around a drawing that is shown from its top to its end, in pixels. */
+const MARGIN = 24;
 /** Text cannot be read when a drawing is shown smaller than this. */
 const NARROW_SCALE = 0.55;
 
@@ -37,7 +44,8 @@ const NARROW_SCALE = 0.55;
 export class GraphView {
   readonly canvas = document.createElement("canvas");
   private readonly camera = new Camera();
-  private readonly minimap: Minimap;
+  /** Loaded when the first picture is complete. */
+  private minimap: Minimap | null = null;
   private readonly observer: ResizeObserver;
   private scene: Scene | null = null;
   private look: Look | null = null;
@@ -50,7 +58,9 @@ export class GraphView {
   /** A line that is being drawn from a module to the one that it shall be paired with. */
   private pairing: { from: Place; to: Place | null; x: number; y: number } | null = null;
   private minimapDirty = true;
+  private minimapAsked = false;
   private fitted = false;
+  private disposed = false;
 
   constructor(
     container: HTMLElement,
@@ -64,15 +74,11 @@ export class GraphView {
       "aria-label",
       "Graph of the models. The outline beside it holds the same as a tree.",
     );
-    this.minimap = new Minimap((x, y) => {
-      this.camera.x = x - this.camera.width / this.camera.scale / 2;
-      this.camera.y = y - this.camera.height / this.camera.scale / 2;
-      this.invalidate();
-    });
-    container.append(this.canvas, this.minimap.canvas);
+    container.append(this.canvas);
     listenToPointer(this.canvas, this.camera, {
       moved: () => {
         this.events.hint(null, 0, 0);
+        this.events.moved();
         this.invalidate();
       },
       click: (x, y, event) => this.click(x, y, event),
@@ -150,7 +156,7 @@ export class GraphView {
 
   fit(): void {
     if (!this.scene || this.camera.width < 10 || this.camera.height < 10) return;
-    this.camera.fit(this.scene.bounds(), 24, 1.15, MINIMAP_ROOM);
+    this.camera.fit(this.scene.bounds(), MARGIN, 1.15, MINIMAP_ROOM);
     this.fitted = true;
     this.invalidate();
   }
@@ -179,11 +185,43 @@ export class GraphView {
 
   zoomBy(factor: number): void {
     this.camera.zoom(factor, this.camera.width / 2, this.camera.height / 2);
+    this.events.moved();
     this.invalidate();
   }
 
   panBy(x: number, y: number): void {
     this.camera.pan(x, y);
+    this.events.moved();
+    this.invalidate();
+  }
+
+  /** The drawing's height and what the window shows of it, in the drawing's coordinates. */
+  span(): Span {
+    const { y, height } = this.scene?.bounds() ?? { y: 0, height: 0 };
+    const margin = MARGIN / this.camera.scale;
+    const { y: at, height: size } = this.camera.view();
+    return { top: y - margin, end: y + height + margin, at, size };
+  }
+
+  /** Pixels of a unit of the drawing. */
+  get scale(): number {
+    return this.camera.scale;
+  }
+
+  /** Where to look sideways to see a node: as now when any of it is in view. */
+  across(node: number): number {
+    const { x, width } = this.camera.view();
+    const places = this.scene ? this.scene.drawings.map((side) => this.scene!.rect(node, side)) : [];
+    const rects = places.filter((rect) => rect !== null);
+    if (!rects.length || rects.some((rect) => rect.x < x + width && rect.x + rect.width > x)) return x;
+    return rects[0]!.x + rects[0]!.width / 2 - width / 2;
+  }
+
+  /** Moves the window; a drawing that is seen from its top to its end stays at its height. */
+  scrollTo(x: number, y: number): void {
+    const { top, end, size } = this.span();
+    this.camera.x = x;
+    if (end - top > size) this.camera.y = y;
     this.invalidate();
   }
 
@@ -191,7 +229,8 @@ export class GraphView {
     this.observer.disconnect();
     cancelAnimationFrame(this.frame);
     this.canvas.remove();
-    this.minimap.canvas.remove();
+    this.minimap?.canvas.remove();
+    this.disposed = true;
   }
 
   invalidate(): void {
@@ -227,15 +266,31 @@ export class GraphView {
     const pen = new CanvasPen(context);
     paint(pen, scene, look, camera.view(), camera.scale, this.previous, progress);
     this.drawPairing(pen, scene, look);
-    if (this.minimapDirty && progress >= 1) {
+    if (this.minimap && this.minimapDirty && progress >= 1) {
       this.minimap.render(scene, look);
       this.minimapDirty = false;
     }
-    this.minimap.showView(camera.view(), scene.bounds(), look.palette, camera.width);
+    this.minimap?.showView(camera.view(), scene.bounds(), look.palette, camera.width);
     if (progress < 1) return;
     // The picture is complete: for screen readers, and for whoever waits for it.
     canvas.dataset.open = String(scene.openCount);
     canvas.ariaBusy = "false";
+    if (!this.minimapAsked) void this.addMinimap();
+  }
+
+  private async addMinimap(): Promise<void> {
+    this.minimapAsked = true;
+    const { Minimap } = await import("./minimap");
+    if (this.disposed) return;
+    const { camera } = this;
+    this.minimap = new Minimap((x, y) => {
+      camera.x = x - camera.width / camera.scale / 2;
+      camera.y = y - camera.height / camera.scale / 2;
+      this.events.moved();
+      this.invalidate();
+    });
+    this.canvas.after(this.minimap.canvas);
+    this.invalidate();
   }
 
   private resize(): void {

@@ -4,10 +4,9 @@ import type { Look } from "./look";
 import { paint } from "./painter";
 import type { Scene } from "./scene";
 
+/** At most; `MINIMAP_ROOM` is left free for it. */
 const WIDTH = 110;
 const HEIGHT = 150;
-/** What the minimap takes of the right edge, with a margin on both sides. */
-export const MINIMAP_ROOM = WIDTH + 16;
 /** A narrower picture needs all of its width. */
 const NARROW_PANE = 480;
 

@@ -109,6 +109,17 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
           <Icon name="between" />
         </Button>
       )}
+      {state.view.value === "both" && (
+        <Button
+          label="Scroll outline and graph together"
+          pressed={state.scrolling.value === "together"}
+          onClick={() => {
+            state.scrolling.value = state.scrolling.value === "together" ? "apart" : "together";
+          }}
+        >
+          <Icon name="link" />
+        </Button>
+      )}
       {hasGraph && (
         <>
           <Button

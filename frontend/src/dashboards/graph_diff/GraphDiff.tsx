@@ -15,6 +15,7 @@ import { DiffToolbar } from "./DiffToolbar";
 import { DiffState } from "./diff_state";
 import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
 import css from "./graph_diff.css?inline";
+import { LinkedScroll } from "./linked_scroll";
 import { Outline, outlineKey } from "./Outline";
 import { Overview } from "./Overview";
 import { outlineRows } from "./outline_rows";
@@ -53,7 +54,10 @@ const loadPlanDialog = () => import("./PlanDialog").then(({ PlanDialog }) => Pla
 /** The Graph diff tab. */
 export function GraphDiff({ session }: { session: Session }) {
   const state = useMemo(() => new DiffState(session), [session]);
-  const commands = useMemo<GraphCommands>(() => ({ view: null, scene: null, plan: null, client: null }), []);
+  const commands = useMemo<GraphCommands>(() => {
+    const link = new LinkedScroll(() => state.scrolling.peek() === "together");
+    return { view: null, scene: null, plan: null, client: null, link };
+  }, [state]);
   useEffect(() => void adoptStyles(css), []);
   useDiffKeys(state, commands);
   const comparison = state.comparison.value;
@@ -113,7 +117,7 @@ function Panes(props: { state: DiffState; commands: GraphCommands; comparison: C
         </p>
       )}
       <div class={`panes view-${view}`}>
-        {hasOutline && <Outline state={state} />}
+        {hasOutline && <Outline state={state} link={commands.link} />}
         {hasOutline && hasGraph && <Splitter label="Width of the outline" property="--outline-width" />}
         {hasGraph && <GraphPane state={state} commands={commands} />}
         {state.selected.value < 0 ? (

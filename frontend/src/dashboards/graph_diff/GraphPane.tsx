@@ -13,6 +13,7 @@ import { tooltip } from "../../ui/tooltip";
 import { isReport } from "../../wire/embedded";
 import type { DiffState } from "./diff_state";
 import { edgeHint, nodeHint } from "./hints";
+import type { LinkedScroll } from "./linked_scroll";
 import { pairOptions } from "./pins";
 
 /** Commands that the toolbar and the keys give to the graph. */
@@ -21,6 +22,7 @@ export interface GraphCommands {
   scene: Scene | null;
   plan: LayoutPlan | null;
   client: LayoutClient | null;
+  readonly link: LinkedScroll;
 }
 
 /** The canvas with the graph: turns the state into scenes, and what is done on the canvas into state. */
@@ -37,6 +39,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       hover: (node) => {
         state.hovered.value = node;
       },
+      moved: () => commands.link.graphMoved(),
       pair: (from, to) => pairPlaces(state, from, to),
       hint: (what, x, y) => hint(state, what, x, y),
     });
@@ -63,6 +66,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
         const scene = new Scene(plan, specs);
         const isNew = commands.scene?.tree !== scene.tree;
         commands.scene = scene;
+        commands.link.setGraph(view, scene);
         if (isNew && arrangement === "side by side" && !state.arrangement.peek() && view.isTooNarrow(scene)) {
           state.isNarrow.value = true;
           return;
@@ -117,6 +121,7 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       stopScene();
       stopLook();
       stopReveal();
+      commands.link.setGraph(null, null);
       view.dispose();
       client.dispose();
       Object.assign(commands, { view: null, client: null, scene: null, plan: null });

@@ -4,14 +4,18 @@ import { CopyButton } from "../../ui/Button";
 import { KindBadge } from "../../ui/Kind";
 import { kindStyle } from "../../ui/kinds";
 import { Later } from "../../ui/Later";
+import { adoptStyles } from "../../ui/styles";
 import { isReport } from "../../wire/embedded";
 import type { Comparison } from "./comparison";
 import type { DiffState } from "./diff_state";
 import { hookSnippets } from "./hook_snippets";
+import css from "./inspector.css?inline";
 import { Kernels } from "./Kernels";
 import { PinActions, StackPolicy } from "./Pins";
 import { attributeLines, type FactLine, flagLines, quantities, tensorLines } from "./pair_facts";
 import { Quantities } from "./Quantities";
+
+adoptStyles(css);
 
 const loadAdapter = () => import("./Adapter").then(({ Adapter }) => Adapter);
 const loadDimensions = () => import("./Dimensions").then(({ Dimensions }) => Dimensions);

@@ -7,13 +7,13 @@ import { exactNumber, ratio, shapeText, shortNumber } from "../../ui/format";
 import { KindBadge } from "../../ui/Kind";
 import type { DiffState } from "./diff_state";
 import { nodeHint } from "./hints";
-import { type OutlineRow, outlineRows } from "./outline_rows";
+import type { LinkedScroll } from "./linked_scroll";
+import { type OutlineRow, outlineRows, ROW_HEIGHT } from "./outline_rows";
 
-const ROW_HEIGHT = 24;
 const OVERSCAN = 8;
 
 /** The aligned module tree, teacher beside student; it alone is enough to work by keyboard. */
-export function Outline({ state }: { state: DiffState }) {
+export function Outline({ state, link }: { state: DiffState; link: LinkedScroll }) {
   const body = useRef<HTMLDivElement>(null);
   const scroll = useSignal(0);
   const height = useSignal(600);
@@ -26,20 +26,25 @@ export function Outline({ state }: { state: DiffState }) {
       if (entry && entry.contentRect.height > 0) height.value = entry.contentRect.height;
     });
     observer.observe(body.current!);
-    return () => observer.disconnect();
-  }, [height]);
+    link.setOutline(body.current);
+    return () => {
+      observer.disconnect();
+      link.setOutline(null);
+    };
+  }, [height, link]);
   const selected = state.selected.value;
   const list = rows.value;
+  useLayoutEffect(() => link.setRows(list), [link, list]);
   const position = list.findIndex(({ node }) => node === selected);
   useEffect(() => {
     const element = body.current;
     if (!element || position < 0) return;
     const top = position * ROW_HEIGHT;
-    if (top < element.scrollTop) element.scrollTop = top - ROW_HEIGHT;
+    if (top < element.scrollTop) link.putOutline(top - ROW_HEIGHT);
     else if (top + ROW_HEIGHT > element.scrollTop + element.clientHeight) {
-      element.scrollTop = top - element.clientHeight + 2 * ROW_HEIGHT;
+      link.putOutline(top - element.clientHeight + 2 * ROW_HEIGHT);
     }
-  }, [position]);
+  }, [position, link]);
 
   const comparison = state.comparison.value;
   if (!comparison) return null;
@@ -72,6 +77,7 @@ export function Outline({ state }: { state: DiffState }) {
         tabIndex={0}
         onScroll={(event) => {
           scroll.value = event.currentTarget.scrollTop;
+          link.outlineScrolled();
         }}
         onKeyDown={(event) => {
           if (outlineKey(event, state, list, position, tree)) {
@@ -81,17 +87,13 @@ export function Outline({ state }: { state: DiffState }) {
         }}
       >
         <div role="presentation" style={{ height: `${list.length * ROW_HEIGHT}px` }}>
-          {list.slice(first, last).map((row, index) => (
-            <Row
-              key={row.node}
-              state={state}
-              tree={tree}
-              row={row}
-              top={(first + index) * ROW_HEIGHT}
-              position={first + index}
-              wide={wide}
-            />
-          ))}
+          {/* Rows follow one another and only this moves: a position of its own for each row would fill the browser's
+              cache of computed styles while one scrolls, and drawing would take longer and longer. */}
+          <div role="presentation" style={{ transform: `translateY(${first * ROW_HEIGHT}px)` }}>
+            {list.slice(first, last).map((row, index) => (
+              <Row key={row.node} state={state} tree={tree} row={row} position={first + index} wide={wide} />
+            ))}
+          </div>
         </div>
       </div>
     </div>
@@ -102,12 +104,11 @@ interface RowProps {
   state: DiffState;
   tree: DiffTree;
   row: OutlineRow;
-  top: number;
   position: number;
   wide: boolean;
 }
 
-function Row({ state, tree, row: { node, depth }, top, position, wide }: RowProps) {
+function Row({ state, tree, row: { node, depth }, position, wide }: RowProps) {
   const isPair = tree.sides.student !== null;
   // The model itself stays open: there is nothing beside it.
   const expandable = node > 0 && tree.isExpandable(node);
@@ -128,7 +129,6 @@ function Row({ state, tree, row: { node, depth }, top, position, wide }: RowProp
       id={`row-${node}`}
       role="row"
       class={classes.join(" ")}
-      style={{ transform: `translateY(${top}px)` }}
       aria-level={depth + 1}
       aria-rowindex={position + 1}
       aria-expanded={expandable ? isOpen : undefined}

@@ -1,8 +1,12 @@
 import { useEffect, useRef } from "preact/hooks";
 import { Button, CopyButton } from "../../ui/Button";
 import { download } from "../../ui/download";
+import { adoptStyles } from "../../ui/styles";
 import type { DiffState } from "./diff_state";
+import css from "./plan_dialog.css?inline";
 import { planCall, planCommand, planText } from "./plan_file";
+
+adoptStyles(css);
 
 /** How the pins and policies in force get into the run: the server of TensorBoard writes nothing. */
 export function PlanDialog({ state }: { state: DiffState }) {

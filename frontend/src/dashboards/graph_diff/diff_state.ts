@@ -57,6 +57,8 @@ export class DiffState {
   readonly view: Signal<string>;
   readonly arrangement: Signal<string>;
   readonly colouring: Signal<string>;
+  /** Whether outline and graph are scrolled "together" or "apart". */
+  readonly scrolling: Signal<string>;
   readonly kinds: Signal<string>;
   readonly query: Signal<string>;
   readonly cone = signal<Followed>(null);
@@ -97,6 +99,7 @@ export class DiffState {
     this.view = url.text("view", "both");
     this.arrangement = url.text("arrange");
     this.colouring = url.text("colour", "kind");
+    this.scrolling = url.text("scroll", "together");
     this.kinds = url.text("kinds");
     this.query = url.text("q");
     this.openText = url.text("open");
