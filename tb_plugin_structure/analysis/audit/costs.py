@@ -77,6 +77,8 @@ def total_cost(side: Side, calls: set[int]) -> Cost:
     if not calls:
         return NO_COST
     outermost = list(_outermost(sorted(calls), side.call_ends))
+    if len(outermost) == 1:
+        return call_cost(side, outermost[0])
     parameters: set[int] = set()
     for call in outermost:
         parameters.update(side.own_parameters(side.module_of(call)))

@@ -7,6 +7,7 @@ result, or None when it cannot say.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tb_plugin_structure.analysis.audit import feature as dim
@@ -36,6 +37,12 @@ _KEPT_BY_PROJECTION = frozenset({dim.HIDDEN, dim.CHANNELS, dim.TOKENS, dim.LENGT
 
 
 def named(names: Sequence[str], shape: Sequence[int]) -> Label:
+    return _named(tuple(names), tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _named(names: tuple[str, ...], shape: tuple[int, ...]) -> Label:
+    """Layers repeat a few shapes: equal labels are one object."""
     return tuple(Dimension(name, size) for name, size in zip(names, shape, strict=True))
 
 

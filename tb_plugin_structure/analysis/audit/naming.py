@@ -170,7 +170,7 @@ class Names:
         structure = self.structure
         parents = structure.modules["parent"].tolist()
         found: set[int] = set()
-        for module in range(structure.modules.rows):
+        for module in modules_with_attribute(structure, "batch_first"):
             is_torch = structure.modules.text("class_module", module).startswith("torch.nn")
             if not is_torch or structure.attributes(module).get("batch_first") != "False":
                 continue
@@ -234,12 +234,11 @@ class Names:
         structure = self.structure
         if not structure.module_calls.rows:
             return
+        paths = structure.parameters.column_texts("path")
         embeddings = {
-            structure.parameters.values("shape", row)[0]
-            for row in range(structure.parameters.rows)
-            if structure.parameters.text("path", row).endswith("weight")
-            and len(structure.parameters.values("shape", row)) == 2
-            and self._owner_class(structure.parameters.text("path", row)).endswith("Embedding")
+            shape[0]
+            for path, shape in zip(paths, shared_lists(structure.parameters, "shape"), strict=True)
+            if len(shape) == 2 and path.endswith("weight") and self._owner_class(path).endswith("Embedding")
         }
         elements = structure.module_calls.texts("output_names", 0)
         tensors = structure.module_calls.values("outputs", 0).tolist()
@@ -306,6 +305,21 @@ def shared_lists(table: Table, column: str) -> list[list[int]]:
             found = known[key] = list(key)
         lists.append(found)
     return lists
+
+
+def shared_texts(table: Table, column: str) -> list[list[str]]:
+    """The lists of a list column of strings, equal ones being one object."""
+    lists = shared_lists(table, column)
+    texts: dict[int, list[str]] = {}
+    for row, indices in enumerate(lists):
+        if id(indices) not in texts:
+            texts[id(indices)] = table.texts(column, row)
+    return [texts[id(indices)] for indices in lists]
+
+
+def modules_with_attribute(structure: Structure, name: str) -> list[int]:
+    """Rows of the modules that have an attribute of that name."""
+    return [row for row, names in enumerate(shared_texts(structure.modules, "attribute_names")) if name in names]
 
 
 _EMBEDS = ("embed", "proj", "pool")

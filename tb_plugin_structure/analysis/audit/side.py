@@ -12,7 +12,7 @@ import numpy as np
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.feature import Dimension, Feature
 from tb_plugin_structure.analysis.audit.findings import Finding
-from tb_plugin_structure.analysis.audit.naming import Names, shared_lists
+from tb_plugin_structure.analysis.audit.naming import Names, shared_lists, shared_texts
 from tb_plugin_structure.analysis.audit.stages import Stages
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.records.table import Array, Table
@@ -44,6 +44,8 @@ class Side:
         self._modified: list[int] = calls["modified_after_return"].tolist()
         self._raised: list[int] = calls["raised"].tolist()
         self._outputs: list[list[int]] = shared_lists(calls, "outputs")
+        self._elements = shared_texts(calls, "output_names")
+        self._is_buffer: list[int] = structure.parameters["is_buffer"].tolist()
         self._requires_grad: list[int] = tensors["requires_grad"].tolist()
         self._producers: list[int] = tensors["producer"].tolist()
         self._dtypes, self._devices = tensors.column_texts("dtype"), tensors.column_texts("device")
@@ -57,18 +59,18 @@ class Side:
 
     def elements(self, call: int) -> list[str]:
         """Names of the tensors that a call returned; [""] for a single tensor."""
-        return self.structure.module_calls.texts("output_names", call)
+        return self._elements[call]
 
     def feature(self, call: int, element: str | None = None) -> Feature:
         """The tensor of a call that is compared: the named element, or the main one."""
         structure = self.structure
         module = self._modules[call]
-        same = structure.calls_of_module[module]
+        ordinal, calls = self._ordinals[call], len(structure.calls_of_module[module])
         path, class_name = structure.module_paths[module], structure.module_classes[module]
-        ordinal, flags = same.index(call), self.flags(call)
+        flags = self.flags(call)
         names = self.elements(call)
         if not names:
-            return Feature(path, class_name, call, ordinal, len(same), flags=flags)
+            return Feature(path, class_name, call, ordinal, calls, flags=flags)
         chosen = main_element(names) if element is None else element
         tensor = self._outputs[call][names.index(chosen)]
         return Feature(
@@ -76,7 +78,7 @@ class Side:
             class_name,
             call,
             ordinal,
-            len(same),
+            calls,
             element=chosen,
             flags=flags,
             dimensions=_as_features(self.names.of(tensor)),
@@ -109,26 +111,43 @@ class Side:
         if found is None:
             structure = self.structure
             flags = ["training"] if structure.modules["training"][module] else []
-            trained = [bool(structure.parameters["requires_grad"][row]) for row in self.own_parameters(module)]
-            if trained and not any(trained):
+            if self._is_frozen[module]:
                 flags.append("frozen")
             found = self._flags_of_module[module] = tuple(flags)
         return found
 
     def own_parameters(self, module: int) -> list[int]:
         """Parameters at or below a module, buffers left out."""
-        is_buffer = self.structure.parameters["is_buffer"]
-        return [row for row in self.structure.module_parameters(module) if not is_buffer[row]]
+        return [row for row in self.structure.module_parameters(module) if not self._is_buffer[row]]
 
     @cached_property
-    def _counts(self) -> dict[int, int]:
-        return {}
+    def _is_frozen(self) -> list[bool]:
+        """Whether a module has parameters at or below it, and none of them is trained."""
+        trains = self.structure.parameters["requires_grad"].tolist()
+        has, trained = [False] * self.structure.modules.rows, [False] * self.structure.modules.rows
+        parents = self.structure.modules["parent"].tolist()
+        for module, rows in reversed(list(enumerate(self.structure.modules.column_lists("parameters")))):
+            for row in rows:
+                if not self._is_buffer[row]:
+                    has[module] = True
+                    trained[module] = trained[module] or bool(trains[row])
+            above = parents[module]
+            if above >= 0:
+                has[above], trained[above] = has[above] or has[module], trained[above] or trained[module]
+        return [some and not any_trained for some, any_trained in zip(has, trained, strict=True)]
+
+    @cached_property
+    def _ordinals(self) -> list[int]:
+        """For each call, which call of its module it is, from 0."""
+        ordinals = [0] * len(self._modules)
+        for same in self.structure.calls_of_module.values():
+            for ordinal, call in enumerate(same):
+                ordinals[call] = ordinal
+        return ordinals
 
     def parameter_count(self, module: int) -> int:
-        count = self._counts.get(module)
-        if count is None:
-            count = self._counts[module] = self.structure.parameter_count(module)
-        return count
+        """As ``Structure.parameter_count``."""
+        return self.structure.parameter_count(module)
 
     def call_macs(self, call: int) -> float:
         """As ``Structure.call_macs``."""
@@ -246,6 +265,8 @@ class _Sums:
 def _as_features(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
     """Channels that were flattened into tokens are what the next layer calls hidden; hidden of a map are channels."""
     names = {dimension.name for dimension in dimensions}
+    if dim.HIDDEN not in names and dim.TOKENS not in names:
+        return dimensions
     if names == {dim.BATCH, dim.TOKENS, dim.CHANNELS}:
         return tuple(replace(d, name=dim.HIDDEN) if d.name == dim.CHANNELS else d for d in dimensions)
     if dim.HIDDEN in names and dim.CHANNELS not in names and {dim.HEIGHT, dim.WIDTH} <= names:

@@ -31,11 +31,12 @@ class Stages:
         self.classes = structure.module_classes
         self.children = structure.module_children
         self.parents: list[int] = structure.modules["parent"].tolist()
+        self._modules: list[int] = structure.module_calls["module"].tolist()
         self._memo: dict[int, tuple[str, int]] = {}
 
     def of_call(self, call: int) -> tuple[str, int]:
         """(stage, level) of a module call."""
-        return self.of_module(int(self.structure.module_calls["module"][call]))
+        return self.of_module(self._modules[call])
 
     def of_module(self, module: int) -> tuple[str, int]:
         found = self._memo.get(module)
@@ -145,13 +146,15 @@ class Stages:
 
     def _elements_are_stages(self, module: int) -> bool:
         stack = self.elements[module]
-        found = self._stage_stacks.get(stack)
+        # By its first element: hashing a tuple looks at all of it each time.
+        found = self._stage_stacks.get(stack[0])
         if found is None:
-            found = self._stage_stacks[stack] = self._holds_stacks(stack) and self._changes_shape(stack)
+            found = self._stage_stacks[stack[0]] = self._holds_stacks(stack) and self._changes_shape(stack)
         return found
 
     @cached_property
-    def _stage_stacks(self) -> dict[tuple[int, ...], bool]:
+    def _stage_stacks(self) -> dict[int, bool]:
+        """First element of a stack -> whether its elements are stages."""
         return {}
 
     def _holds_stacks(self, stack: tuple[int, ...]) -> bool:

@@ -42,7 +42,8 @@ def half_precision_cast(context: Context) -> Iterator[Finding]:
 def _is_single(side: Side) -> bool:
     """Whether the model's floating parameters are all float32."""
     parameters = side.structure.parameters
-    kinds = {parameters.text("dtype", row) for row in range(parameters.rows) if not parameters["is_buffer"][row]}
+    texts, is_buffer = parameters.column_texts("dtype"), parameters["is_buffer"].tolist()
+    kinds = {text for text, buffer in zip(texts, is_buffer, strict=True) if not buffer}
     return "float32" in kinds and not any(kind in _HALF for kind in kinds)
 
 

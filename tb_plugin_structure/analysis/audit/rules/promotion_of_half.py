@@ -33,12 +33,14 @@ def promotion_of_half(context: Context) -> Iterator[Finding]:
 
 def _widened(side: Side) -> Iterator[tuple[str, str]]:
     structure = side.structure
-    parameters = structure.parameters
+    dtypes = structure.parameters.column_texts("dtype")
+    if not set(_HALF) & set(dtypes):
+        return
     for call in range(structure.module_calls.rows):
         if side.stages.of_call(call)[1] not in (STAGE, BLOCK):
             continue
         module = int(structure.module_calls["module"][call])
-        kinds = {parameters.text("dtype", row) for row in side.own_parameters(module)}
+        kinds = {dtypes[row] for row in side.own_parameters(module)}
         if len(kinds) != 1 or not kinds <= set(_HALF):
             continue
         takes = structure.module_calls.values("inputs", call)

@@ -25,16 +25,13 @@ def repeated_computation(context: Context) -> Iterator[Finding]:
 def _repeated(side: Side) -> Iterator[Finding]:
     structure = side.structure
     macs = structure.kernels["macs"]
-    seen: set[tuple[str, tuple[int, ...], str]] = set()
+    counted, arguments = macs.tolist(), structure.kernels["arguments"].tolist()
+    seen: set[tuple[str, tuple[int, ...], int]] = set()
     again: list[int] = []
     for kernel, name in enumerate(side.names.kernel_names):
-        if not macs[kernel] > 0:
+        if not counted[kernel] > 0:
             continue
-        key = (
-            name,
-            tuple(structure.kernels.values("inputs", kernel).tolist()),
-            structure.kernels.text("arguments", kernel),
-        )
+        key = (name, tuple(side.names.inputs[kernel]), arguments[kernel])  # equal texts have one number
         if key in seen:
             again.append(kernel)
         seen.add(key)
