@@ -49,28 +49,13 @@ class Tree:
     extent: list[Extent] = field(default_factory=list)
     entry: list[Extent] = field(default_factory=list)
     ordinal: list[int] = field(default_factory=list)
+    extents: list[Extent] = field(default_factory=list)
+    """Distinct extents; ``extent_row`` and ``entry_row`` hold their places here for each node."""
+    extent_row: list[int] = field(default_factory=list)
+    entry_row: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.call)
-
-    def add(self, call: int, module: int, parent: int, path: str, segment: str, ordinal: int) -> int:
-        """Append a node; its kind and extents are found later."""
-        node = len(self.call)
-        self.call.append(call)
-        self.module.append(module)
-        self.parent.append(parent)
-        self.children.append([])
-        self.size.append(1)
-        self.path.append(path)
-        self.segment.append(segment)
-        self.class_name.append(self.structure.module_classes[module])
-        self.kind.append("block")
-        self.extent.append(NOTHING)
-        self.entry.append(NOTHING)
-        self.ordinal.append(ordinal)
-        if parent >= 0:
-            self.children[parent].append(node)
-        return node
 
     def is_leaf(self, node: int) -> bool:
         return not self.children[node]
@@ -130,19 +115,25 @@ class Tree:
         return [frozenset(names[row] for row in rows) for rows in self.structure.module_children]
 
     @cached_property
+    def attribute_row(self) -> list[int]:
+        """By module row, the place of its attributes in ``attribute_sets``; alike modules share one."""
+        modules = self.structure.modules
+        known: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        columns = zip(modules.column_lists("attribute_names"), modules.column_lists("attribute_values"), strict=True)
+        return [known.setdefault((tuple(names), tuple(values)), len(known)) for names, values in columns]
+
+    @cached_property
+    def attribute_sets(self) -> list[dict[str, str]]:
+        """Distinct sets of constructor-like attributes."""
+        first: dict[int, int] = {}
+        for row, place in enumerate(self.attribute_row):
+            first.setdefault(place, row)
+        return [self.structure.attributes(row) for row in first.values()]
+
+    @cached_property
     def attributes(self) -> list[dict[str, str]]:
         """Constructor-like attributes by module row; alike modules share one dictionary."""
-        modules = self.structure.modules
-        known: dict[tuple[int, ...], dict[str, str]] = {}
-        found = []
-        columns = zip(modules.column_lists("attribute_names"), modules.column_lists("attribute_values"), strict=True)
-        for row, (names, values) in enumerate(columns):
-            key = (*names, *values)
-            attributes = known.get(key)
-            if attributes is None:
-                attributes = known[key] = self.structure.attributes(row)
-            found.append(attributes)
-        return found
+        return list(map(self.attribute_sets.__getitem__, self.attribute_row))
 
     def attribute(self, node: int, name: str) -> str | None:
         return self.attributes[self.module[node]].get(name)
@@ -164,12 +155,18 @@ class Tree:
     def output_tensors(self) -> list[list[int]]:
         return self.structure.module_calls.column_lists("outputs")
 
+    @cached_property
+    def weight_shapes(self) -> list[tuple[int, ...]]:
+        """By module row, the shape of the largest own parameter; () where there is none."""
+        shapes = self.parameter_shapes
+        return [
+            max((shapes[row] for row in rows), key=lambda shape: (len(shape), prod(shape))) if rows else ()
+            for rows in self.own_parameters
+        ]
+
     def weight_shape(self, node: int) -> tuple[int, ...]:
-        """Shape of the largest own parameter; () when it has none."""
-        rows = self.own_parameters[self.module[node]]
-        if not rows:
-            return ()
-        return max((self.parameter_shapes[row] for row in rows), key=lambda shape: (len(shape), prod(shape)))
+        """Shape of the largest own parameter of a node's module; () when it has none."""
+        return self.weight_shapes[self.module[node]]
 
     @cached_property
     def mass(self) -> Array:
@@ -187,14 +184,14 @@ class Tree:
 def build_tree(structure: Structure) -> Tree:
     """The tree of module calls of a record, containers included."""
     tree = Tree(structure)
-    calls = structure.module_calls
-    if calls.rows:
+    if structure.module_calls.rows:
         _add_nodes(tree)
         if min(tree.call) < 0:  # without containers nodes were made in pre-order
             _renumber(tree)
-    parents = tree.parent
+    parents, sizes = tree.parent, [1] * len(tree)
     for node in range(len(tree) - 1, 0, -1):
-        tree.size[parents[node]] += tree.size[node]
+        sizes[parents[node]] += sizes[node]
+    tree.size = sizes
     _describe_nodes(tree)
     return tree
 
@@ -204,9 +201,11 @@ def _add_nodes(tree: Tree) -> None:
     structure = tree.structure
     modules = structure.module_calls["module"].tolist()
     ordinals = structure.module_calls["ordinal"].tolist()
-    paths = structure.module_paths
+    paths, classes = structure.module_paths, structure.module_classes
+    registered_on = structure.modules["parent"].tolist()
     was_called = structure.modules["calls"].tolist()
     module_row = structure.module_row
+    last_pieces = [path.rpartition(".")[2] for path in paths]
 
     def containers(prefix: str, path: str) -> tuple[str, ...]:
         """Paths of never-called modules between a caller and the module it called, outermost first."""
@@ -222,26 +221,50 @@ def _add_nodes(tree: Tree) -> None:
             position = path.find(".", position + 1)
         return tuple(found)
 
-    # (call, parent node, path of the innermost container or caller); an explicit list, because records of deep models
-    # must not meet Python's recursion limit.
-    work: list[tuple[int, int, str]] = [(0, -1, "")]
+    calls, rows, parents, segments, children = tree.call, tree.module, tree.parent, tree.segment, tree.children
+
+    def add(call: int, module: int, parent: int, segment: str) -> int:
+        node = len(calls)
+        calls.append(call)
+        rows.append(module)
+        parents.append(parent)
+        segments.append(segment)
+        children.append([])
+        if parent >= 0:
+            children[parent].append(node)
+        return node
+
+    # (call, parent node, segment); an explicit list, because records of deep models must not meet Python's recursion
+    # limit.
+    work: list[tuple[int, int, str]] = [(0, -1, paths[modules[0]])]
     while work:
-        call, parent, outer = work.pop()
-        path = paths[modules[call]]
-        node = tree.add(call, modules[call], parent, path, _segment(outer, path), ordinals[call])
+        call, parent, segment = work.pop()
+        module = modules[call]
+        node = add(call, module, parent, segment)
         below = structure.call_children[call]
-        chains = _contiguous([containers(path, paths[modules[child]]) for child in below])
+        if not below:
+            continue
+        called = [modules[child] for child in below]
+        if all(registered_on[row] == module for row in called):  # nothing lies between
+            work += [
+                (child, node, last_pieces[row]) for child, row in zip(reversed(below), reversed(called), strict=True)
+            ]
+            continue
+        path = paths[module]
+        chains = _contiguous([containers(path, paths[row]) for row in called])
         opened: dict[str, int] = {}
         queued = []
-        for child, chain in zip(below, chains, strict=True):
+        for child, row, chain in zip(below, called, chains, strict=True):
             above, around = node, path
             for container in chain:
                 if container not in opened:
-                    segment = _segment(around, container)
-                    opened[container] = tree.add(-1, module_row[container], above, container, segment, 0)
+                    opened[container] = add(-1, module_row[container], above, _segment(around, container))
                 above, around = opened[container], container
-            queued.append((child, above, around))
+            queued.append((child, above, _segment(around, paths[row])))
         work.extend(reversed(queued))
+    tree.path = [paths[row] for row in rows]
+    tree.class_name = [classes[row] for row in rows]
+    tree.ordinal = [ordinals[call] if call >= 0 else 0 for call in calls]
 
 
 def _segment(outer: str, path: str) -> str:
@@ -266,52 +289,97 @@ def _contiguous(chains: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 def _describe_nodes(tree: Tree) -> None:
     """Kind, extent and entry of each node."""
     structure = tree.structure
-    calls = structure.module_calls
     class_modules = structure.modules.column_texts("class_module")
     # Only the tensors that calls take and return are looked at: records hold many more.
     sizes, places = structure.tensors["shape"].tolist(), structure.tensors.offsets("shape").tolist()
+    is_buffer = structure.parameters["is_buffer"].tolist()
+    own_parameters, is_holder = tree.own_parameters, structure.module_children
+    operator_kinds = _OperatorNames(structure)
 
-    known: dict[tuple[object, ...], Extent] = {}
+    def kind_of(node: int) -> str:
+        module, name = tree.module[node], tree.class_name[node]
+        if tree.children[node]:
+            return _own_kind(tree, node, any(not is_buffer[row] for row in own_parameters[module]))
+        stated = class_kind(name, class_modules[module])
+        if stated and stated not in _UNSURE:
+            return stated
+        dimensions = [len(tree.parameter_shapes[row]) for row in own_parameters[module] if not is_buffer[row]]
+        operators = partial(operator_kinds.of_call, tree.call[node])
+        return leaf_kind(name, class_modules[module], operators, dimensions, bool(is_holder[module]))
 
-    def extent_of(tensor: int, kind: str, class_name: str) -> Extent:
-        shape = tuple(sizes[places[tensor] : places[tensor + 1]])
-        key = (shape, kind, class_name)
-        found = known.get(key)
+    known: dict[tuple[object, ...], int] = {}
+    extents = [NOTHING]
+    layouts: dict[tuple[str, str], tuple[bool, str]] = {}
+
+    def extent_of(tensors: list[int], layout: tuple[bool, str]) -> int:
+        if not tensors:
+            return 0
+        shape = tuple(sizes[places[tensors[0]] : places[tensors[0] + 1]])
+        found = known.get((shape, layout))
         if found is None:
-            found = known[key] = _extent(shape, kind, class_name)
+            found = known[shape, layout] = len(extents)
+            extents.append(_extent(shape, layout))
         return found
 
-    is_buffer = structure.parameters["is_buffer"].tolist()
-    begins, ends = calls["operator_begin"].tolist(), calls["operator_end"].tolist()
-    for node in range(len(tree) - 1, -1, -1):
-        call, module = tree.call[node], tree.module[node]
+    count = len(tree)
+    kinds = tree.kind = ["block"] * count
+    extent_row, entry_row = [0] * count, [0] * count
+    outputs, inputs = tree.output_tensors, tree.input_tensors
+    for node in range(count - 1, -1, -1):
+        call = tree.call[node]
         if call < 0:
-            tree.extent[node] = tree.extent[tree.children[node][-1]]
-            tree.entry[node] = tree.entry[tree.children[node][0]]
+            extent_row[node] = extent_row[tree.children[node][-1]]
+            entry_row[node] = entry_row[tree.children[node][0]]
             continue
-        if not tree.children[node]:
-            low, high = begins[call], ends[call]
-            tree.kind[node] = leaf_kind(
-                tree.class_name[node],
-                class_modules[module],
-                partial(_operator_names, structure, low, high),
-                [len(tree.parameter_shapes[row]) for row in tree.own_parameters[module] if not is_buffer[row]],
-                bool(structure.module_children[module]),
-            )
-        else:
-            tree.kind[node] = _own_kind(tree, node, any(not is_buffer[row] for row in tree.own_parameters[module]))
-        outputs, inputs = tree.output_tensors[call], tree.input_tensors[call]
-        if outputs:
-            tree.extent[node] = extent_of(outputs[0], tree.kind[node], tree.class_name[node])
-        if inputs:
-            tree.entry[node] = extent_of(inputs[0], tree.kind[node], tree.class_name[node])
+        kind = kinds[node] = kind_of(node)
+        key = (kind, tree.class_name[node])
+        layout = layouts.get(key)
+        if layout is None:
+            layout = layouts[key] = _layout(*key)
+        extent_row[node] = extent_of(outputs[call], layout)
+        entry_row[node] = extent_of(inputs[call], layout)
+    # One row for each extent, whichever layout it was read with.
+    distinct: dict[Extent, int] = {}
+    place = [distinct.setdefault(extent, len(distinct)) for extent in extents]
+    tree.extents = list(distinct)
+    tree.extent_row = [place[row] for row in extent_row]
+    tree.entry_row = [place[row] for row in entry_row]
+    tree.extent = [extents[row] for row in extent_row]
+    tree.entry = [extents[row] for row in entry_row]
 
 
-def _operator_names(structure: Structure, begin: int, end: int) -> list[str]:
-    """Names of a call's operators; none of a call with many, which is more than one layer."""
-    if end - begin > _MOST_OPERATORS_FOR_KIND:
-        return []
-    return [structure.operators.text("name", row) for row in range(begin, end)]
+_UNSURE = frozenset(("position", "embedding"))
+"""Kinds that a class may state and its parameters refute."""
+
+
+class _OperatorNames:
+    """Names of the operators that calls ran."""
+
+    def __init__(self, structure: Structure) -> None:
+        self._structure = structure
+        self._known: dict[tuple[int, ...], list[str]] = {}
+
+    @cached_property
+    def _columns(self) -> tuple[list[int], list[int], list[int]]:
+        structure = self._structure
+        calls = structure.module_calls
+        return (
+            structure.operators["name"].tolist(),
+            calls["operator_begin"].tolist(),
+            calls["operator_end"].tolist(),
+        )
+
+    def of_call(self, call: int) -> list[str]:
+        """Names of a call's operators; none of a call with many, which is more than one layer."""
+        names, begins, ends = self._columns
+        low, high = begins[call], ends[call]
+        if high - low > _MOST_OPERATORS_FOR_KIND:
+            return []
+        key = tuple(names[low:high])
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = [self._structure.operators.text("name", row) for row in range(low, high)]
+        return found
 
 
 def _own_kind(tree: Tree, node: int, has_parameters: bool) -> str:
@@ -340,25 +408,33 @@ def _renumber(tree: Tree) -> None:
         order.append(node)
         work.extend(sorted(tree.children[node], key=lambda child: first[child], reverse=True))
     place = {old: new for new, old in enumerate(order)}
-    for name in ("call", "module", "path", "segment", "class_name", "kind", "extent", "entry", "ordinal"):
+    for name in ("call", "module", "path", "segment", "class_name", "ordinal"):
         values = getattr(tree, name)
         setattr(tree, name, [values[old] for old in order])
     parents, tree.parent = tree.parent, []
     for old in order:
         tree.parent.append(place[parents[old]] if parents[old] >= 0 else -1)
-    tree.size = [1] * len(order)
     tree.children = [[] for _ in order]
     for node, parent in enumerate(tree.parent):
         if parent >= 0:
             tree.children[parent].append(node)
 
 
-def _extent(shape: tuple[int, ...], kind: str, class_name: str) -> Extent:
+def _layout(kind: str, class_name: str) -> tuple[bool, str]:
+    """Whether channels come second in [N, C, T], and where they are in images: "second", "last", or as the shape
+    says."""
+    convolves = kind in ("convolution", "transposed_convolution")
+    second = convolves or (kind in ("norm", "pool") and "1d" in class_name.lower())
+    return second, "second" if convolves or kind == "pool" else "last" if kind == "linear" else ""
+
+
+def _extent(shape: tuple[int, ...], layout: tuple[bool, str]) -> Extent:
     """Split a shape [batch, ...] into width and positions.
 
     Channels come second in images [N, C, H, W] unless height equals width in the places where a channels-last
     image [N, H, W, C] has them; in [N, T, C] they come last unless a 1-d convolution says otherwise.
     """
+    second, in_images = layout
     rank = len(shape)
     if rank == 0:
         return NOTHING
@@ -367,12 +443,7 @@ def _extent(shape: tuple[int, ...], kind: str, class_name: str) -> Extent:
     if rank == 2:
         return Extent(2, shape[1], ())
     if rank == 3:
-        if kind in ("convolution", "transposed_convolution") or (
-            kind in ("norm", "pool") and "1d" in class_name.lower()
-        ):
-            return Extent(3, shape[1], (shape[2],))
-        return Extent(3, shape[2], (shape[1],))
-    channels_last = rank == 4 and kind not in ("convolution", "transposed_convolution", "pool")
-    if channels_last and (shape[1] == shape[2] != shape[3] or kind == "linear"):
+        return Extent(3, shape[1], (shape[2],)) if second else Extent(3, shape[2], (shape[1],))
+    if rank == 4 and (in_images == "last" or (not in_images and shape[1] == shape[2] != shape[3])):
         return Extent(4, shape[3], shape[1:3])
     return Extent(rank, shape[1], shape[2:])
