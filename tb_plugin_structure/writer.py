@@ -28,7 +28,7 @@ from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture
 from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture, compare_captures
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.measurement import Measurement
-from tb_plugin_structure.records.plan import Pins, build_plan
+from tb_plugin_structure.records.plan import Pins, StackPolicies, build_plan
 from tb_plugin_structure.records.quantities import Quantity
 from tb_plugin_structure.records.structure import Structure
 
@@ -316,7 +316,7 @@ class StructureWriter:
         *,
         pins: Pins | None = None,
         policy: str = "",
-        stack_policies: Mapping[str, str] | None = None,
+        stack_policies: StackPolicies | None = None,
         step: int = 0,
     ) -> None:
         """Write which student parts are meant to learn from which teacher parts; the tabs then start from it.
@@ -326,7 +326,7 @@ class StructureWriter:
             student: Name of the student's structure.
             pins: Student path -> teacher path, several teacher paths, or None for "no counterpart".
             policy: Policy for stacks of equal blocks.
-            stack_policies: Policies of single stacks, by the student's stack path.
+            stack_policies: Policies of single stacks, by the student's stack path: names, or lists of block numbers.
             step: Training step from which the plan holds.
         """
         plan = build_plan(teacher, student, pins=pins, policy=policy, stack_policies=stack_policies)

@@ -60,8 +60,9 @@ def read_plan(path: Path) -> dict[str, Any]:
         if not isinstance(plan[key], dict):
             raise PlanError(f'{str(path)!r}: "{key}" must be an object')
     for stack, policy in plan["policies"].items():
-        if not isinstance(policy, str):
-            raise PlanError(f"the policy of {stack!r} must be a name; to choose single blocks, pin them")
+        blocks = policy if isinstance(policy, list) else []
+        if not isinstance(policy, (str, list)) or not all(type(block) is int for block in blocks):
+            raise PlanError(f"the policy of {stack!r} must be a name or a list of block numbers")
     for student, teacher in plan["pins"].items():
         paths = teacher if isinstance(teacher, list) else [teacher]
         if not all(path is None or isinstance(path, str) for path in paths):

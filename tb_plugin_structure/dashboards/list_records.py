@@ -12,7 +12,7 @@ from tb_plugin_structure.dashboards.store import Describe, RecordStore, StoredRe
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import decode_overview_header
 from tb_plugin_structure.records.blobs import RecordError, check_version, compress
-from tb_plugin_structure.records.plan import decode_plan, plan_pins
+from tb_plugin_structure.records.plan import decode_plan, plan_pins, plan_policies
 from tb_plugin_structure.records.structure import decode_header
 from tb_plugin_structure.v1 import measurement_pb2, structure_pb2
 
@@ -53,7 +53,7 @@ def _measurement_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any
 
 def _plan_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     plan = decode_plan([header_blob])
-    intent = {"policy": plan.policy, "policies": dict(plan.stack_policies), "pins": plan_pins(plan)}
+    intent = {"policy": plan.policy, "policies": plan_policies(plan), "pins": plan_pins(plan)}
     return {"teacher": plan.teacher, "student": plan.student}, intent
 
 

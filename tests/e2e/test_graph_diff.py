@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -84,9 +85,29 @@ def test_two_blocks_are_paired_and_the_pair_is_undone(server: TensorBoardServer,
 def test_a_policy_chosen_for_a_stack_changes_its_pairs(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "graph_diff", f"{BERTS}&at=S:transformer.layer.1")
     details = tab.frame.get_by_role("complementary")
-    expect(details).to_contain_text("0, 2, 4, 7, 9, 11")
+    blocks = details.get_by_label("teacher blocks")
+    expect(blocks).to_have_value("0, 2, 4, 7, 9, 11")
     details.get_by_label("paired by").select_option("last")
-    expect(details).to_contain_text("6, 7, 8, 9, 10, 11", timeout=10_000)
+    expect(blocks).to_have_value("6, 7, 8, 9, 10, 11", timeout=10_000)
+
+
+def test_chosen_blocks_are_kept_in_the_address_and_in_the_plan(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", f"{BERTS}&at=S:transformer.layer.1")
+    blocks = tab.frame.get_by_role("complementary").get_by_label("teacher blocks")
+    blocks.fill("1, 3, 5, 7, 9")
+    blocks.press("Enter")
+    expect(tab.frame.get_by_role("alert")).to_contain_text("give one for each of the 6")
+    blocks.fill("1, 3, 5, 7, 8, 10")
+    blocks.press("Enter")
+    second = outline(tab).get_by_role("row").filter(has_text=re.compile("layer.3BertLayer.*layer.1TransformerBlock"))
+    expect(second).to_be_visible(timeout=10_000)
+    expect(tab.frame.get_by_role("alert")).to_have_count(0)
+    assert '"transformer.layer":[1,3,5,7,8,10]' in address(tab)
+    tab.frame.get_by_role("button", name="Export what is shown").click()
+    with tab.page.expect_download() as download:
+        tab.frame.get_by_role("button", name="Pins and policies as JSON").click()
+    plan = json.loads(Path(download.value.path()).read_text())
+    assert plan["policies"] == {"transformer.layer": [1, 3, 5, 7, 8, 10]}
 
 
 def test_search_goes_from_result_to_result(server: TensorBoardServer, open_tab: OpenTab) -> None:

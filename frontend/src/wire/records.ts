@@ -68,7 +68,7 @@ export interface MeasurementEntry {
 /** What was intended: as in `Intent`; "" and empty objects where nothing was said. */
 export interface PlanStep extends RecordStep {
   policy: string;
-  policies: Record<string, string>;
+  policies: Record<string, string | number[]>;
   pins: Record<string, string | string[] | null>;
 }
 

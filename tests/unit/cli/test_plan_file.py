@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tb_plugin_structure.cli.main import main
-from tb_plugin_structure.records.plan import plan_pins
+from tb_plugin_structure.records.plan import plan_pins, plan_policies
 from tests.support.read_summaries import plans_in
 
 MODELS = "tests.unit.cli.toy_models"
@@ -38,6 +38,13 @@ def test_pins_and_policies_are_written_into_the_run(logdir: Path, tmp_path: Path
     assert (step, plan.policy, plan_pins(plan)) == (0, "uniform", pins)
 
 
+def test_chosen_blocks_of_a_stack_are_written_into_the_run(tmp_path: Path) -> None:
+    file = plan_file(tmp_path, policies={"encoder.layer": [0, 6, 11], "decoder": "last"})
+    assert main(["plan", file, "--logdir", str(tmp_path / "run")]) == 0
+    [(_, plan)] = plans_in(tmp_path / "run", "plan/teacher/student")
+    assert plan_policies(plan) == {"encoder.layer": [0, 6, 11], "decoder": "last"}
+
+
 def test_a_later_plan_follows_the_ones_before(logdir: Path, tmp_path: Path) -> None:
     for policy in ("uniform", "last"):
         assert main(["plan", plan_file(tmp_path, policy=policy), "--logdir", str(logdir)]) == 0
@@ -60,7 +67,8 @@ def test_a_pin_of_an_unknown_module_is_refused(
         ("{", "is not JSON"),
         ("[]", 'a plan is an object with "pins"'),
         ('{"pins": {"a": 3}}', "the pin of 'a' must be a path"),
-        ('{"policies": {"a": [0, 2]}}', "the policy of 'a' must be a name"),
+        ('{"policies": {"a": [0, "2"]}}', "the policy of 'a' must be a name or a list of block numbers"),
+        ('{"policies": {"a": 2}}', "the policy of 'a' must be a name or a list of block numbers"),
     ],
 )
 def test_a_file_that_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str) -> None:

@@ -12,8 +12,9 @@ from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
 from tb_plugin_structure import CaptureFailed, Quantity, StructureWriter, capture
+from tb_plugin_structure.analysis.alignment import align
 from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header, decode_matrix
-from tb_plugin_structure.records.plan import decode_plan, plan_pins
+from tb_plugin_structure.records.plan import decode_plan, plan_pins, plan_policies
 from tb_plugin_structure.records.structure import Structure
 from tests.support.event_files import read_records
 from tests.support.read_summaries import measurements_in
@@ -283,6 +284,42 @@ def test_plans(tmp_path: Path) -> None:
     (record,) = read_records(tmp_path)
     assert record.tag == "plan/teacher/student"
     assert plan_pins(decode_plan(record.blobs)) == {"a": "b", "c": None}
+
+
+def test_a_plan_keeps_chosen_blocks_as_align_takes_them(tmp_path: Path) -> None:
+    policies = {"encoder.layer": [0, 6, 11], "decoder.layer": "last", "neck": [-1, 3], "stem": [0]}
+    with StructureWriter(tmp_path) as writer:
+        writer.add_plan("teacher", "student", stack_policies=policies)
+    (record,) = read_records(tmp_path)
+    assert plan_policies(decode_plan(record.blobs)) == policies
+
+
+class Stack(nn.Module):
+    def __init__(self, blocks: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(blocks))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_a_plan_that_was_written_pairs_the_chosen_blocks(tmp_path: Path) -> None:
+    with StructureWriter(tmp_path) as writer:
+        writer.add_structure("teacher", Stack(4), torch.zeros(1, 4))
+        writer.add_structure("student", Stack(2), torch.zeros(1, 4))
+        writer.add_plan("teacher", "student", stack_policies={"blocks": [1, 2]})
+    teacher, student, stored = (record.blobs for record in read_records(tmp_path))
+    plan = decode_plan(stored)
+    alignment = align(
+        teacher=Structure.decode(teacher),
+        student=Structure.decode(student),
+        policy={"": plan.policy or "copy", **plan_policies(plan)},
+        pins=plan_pins(plan),
+    )
+    pairs = alignment.module_pairs()
+    assert [pairs[f"blocks.{block}"] for block in (0, 1)] == [["blocks.1"], ["blocks.2"]]
 
 
 def test_no_path_user_or_host_name_is_written(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import { Button } from "../../ui/Button";
 import { isReport } from "../../wire/embedded";
 import type { Comparison } from "./comparison";
 import type { DiffState } from "./diff_state";
-import { pairOptions, pinOf } from "./pins";
+import { pairOptions, parseBlocks, pinOf } from "./pins";
 
 /** Pair, unpair, undo: what the user decides about the selected node. */
 export function PinActions({ state, tree, node }: { state: DiffState; tree: DiffTree; node: number }) {
@@ -66,6 +66,18 @@ export function StackPolicy({
   const choices = [...new Set([stack.policy, ...stack.choices])].filter(Boolean);
   const { policies } = state.session.intent.value;
   const longer = stack.studentBlocks > stack.teacherBlocks ? "student" : "teacher";
+  const choose = (policy: string | number[]) =>
+    state.changeIntent({ policies: { ...policies, [stack.studentPath]: policy } });
+  const sizes = [stack.teacherBlocks, stack.studentBlocks];
+  const chooseBlocks = (text: string) => {
+    try {
+      choose(parseBlocks(text, Math.min(...sizes), Math.max(...sizes)));
+    } catch (error) {
+      state.trouble.value = (error as Error).message;
+    }
+  };
+  const blocks = stack.indices.map((block) => (block < 0 ? "–" : block)).join(", ");
+  const isOpen = sizes[0] !== sizes[1] && !isReport();
   return (
     <section>
       <h3>
@@ -77,11 +89,7 @@ export function StackPolicy({
           <select
             value={stack.policy}
             disabled={isReport()}
-            onChange={(event) =>
-              state.changeIntent({
-                policies: { ...policies, [stack.studentPath]: event.currentTarget.value },
-              })
-            }
+            onChange={(event) => choose(event.currentTarget.value)}
           >
             {choices.map((policy) => (
               <option key={policy}>{policy}</option>
@@ -89,10 +97,25 @@ export function StackPolicy({
           </select>
         </label>
       </p>
-      <p class="soft">
-        {longer} blocks: {stack.indices.map((block) => (block < 0 ? "–" : block)).join(", ")}
-        {stack.interchangeable && ". Structure alone cannot tell these blocks apart."}
-      </p>
+      {isOpen ? (
+        <label class="blocks">
+          {longer} blocks{" "}
+          <input
+            key={blocks}
+            type="text"
+            class="mono"
+            defaultValue={blocks}
+            spellcheck={false}
+            data-tip={`For each block of the ${longer === "teacher" ? "student" : "teacher"}, in order; – for none`}
+            onChange={(event) => chooseBlocks(event.currentTarget.value)}
+          />
+        </label>
+      ) : (
+        <p class="soft">
+          {longer} blocks: {blocks}
+        </p>
+      )}
+      {stack.interchangeable && <p class="soft">Structure alone cannot tell these blocks apart.</p>}
     </section>
   );
 }

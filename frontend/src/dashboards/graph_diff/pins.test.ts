@@ -1,8 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { IntentHistory } from "./intent_history";
 import { compareMaps } from "./pair_facts";
+import { parseBlocks } from "./pins";
 
 const intent = (pins: Record<string, string | null>) => ({ policy: "copy", policies: {}, pins });
+
+describe("blocks that are chosen for a stack", () => {
+  it("are one number for each block of the shorter side", () => {
+    expect(parseBlocks("0, 6,11", 3, 12)).toEqual([0, 6, 11]);
+    expect(parseBlocks("– 2 -", 3, 4)).toEqual([-1, 2, -1]);
+  });
+
+  it("say what is wrong with them", () => {
+    expect(() => parseBlocks("0, 6", 3, 12)).toThrow("These are 2 blocks; give one for each of the 3.");
+    expect(() => parseBlocks("0, 6, 12", 3, 12)).toThrow("There are blocks 0 to 11");
+    expect(() => parseBlocks("0, six, 11", 3, 12)).toThrow("There are blocks 0 to 11");
+    expect(() => parseBlocks("6, 0, 11", 3, 12)).toThrow("must not fall");
+  });
+});
 
 describe("undo and redo", () => {
   it("go back and forth between the pins in force", () => {

@@ -23,7 +23,7 @@ describe("writing a plan into a run", () => {
   const models = { teacher: "teacher", student: "student" };
   const intent = {
     policy: "copy",
-    policies: { blocks: "uniform" },
+    policies: { blocks: "uniform", necks: [0, 6, 11] },
     pins: { "blocks.0": ["layer1", "layer2"], head: null },
   };
 
@@ -37,7 +37,7 @@ describe("writing a plan into a run", () => {
 
   it("by a line of Python", () => {
     expect(planCall(models, intent)).toBe(
-      'writer.add_plan("teacher", "student", policy="copy", stack_policies={"blocks": "uniform"}, ' +
+      'writer.add_plan("teacher", "student", policy="copy", stack_policies={"blocks": "uniform", "necks": [0, 6, 11]}, ' +
         'pins={"blocks.0": ["layer1", "layer2"], "head": None})',
     );
   });

@@ -52,7 +52,8 @@ export type Plan = Message<"tb_plugin_structure.v1.Plan"> & {
   policy: string;
 
   /**
-   * Policies of single stacks, by the student's stack path, e.g. {"encoder.layer": "uniform"}.
+   * Policies of single stacks, by the student's stack path: a name, or the block of the longer stack for each block of
+   * the shorter one (-1: none), e.g. {"encoder.layer": "uniform", "decoder.layers": "0,6,11"}.
    *
    * @generated from field: map<string, string> stack_policies = 6;
    */
