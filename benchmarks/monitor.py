@@ -10,6 +10,7 @@ the cost at the defaults: scalars on each 100th step, histograms, pictures and a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 import tempfile
@@ -59,23 +60,30 @@ def main() -> None:
             monitor.step(loss)
         return time.process_time() - started
 
-    with tempfile.TemporaryDirectory() as folder, StructureWriter(folder) as writer:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         models = {"teacher": teacher, "student": student}
-        for number in range(arguments.rounds + 1):
-            rounds = {"plain": step(None)}
-            for kind, at in STEPS.items():
-                monitor = StructureMonitor(
-                    writer,
+        monitors = {
+            kind: stack.enter_context(
+                StructureMonitor(
+                    stack.enter_context(StructureWriter(Path(folder) / kind)),
                     models,
                     optimizer=optimizer,
                     every=EVERY,
                     histograms_every=RARE if "histograms" in kind or "all" in kind else 0,
                     pictures_every=RARE if "pictures" in kind or "all" in kind else 0,
                     record_every=RARE if "all" in kind else 0,
-                    first_step=1 if kind == "nothing" else at * (number + 1),
                 )
-                with monitor:
-                    rounds[kind] = step(monitor)
+            )
+            for kind in STEPS
+        }
+        for number in range(arguments.rounds + 1):
+            rounds = {"plain": step(None)}
+            for kind, at in STEPS.items():
+                # The others look at the optimizer too; nothing is due for them at this step.
+                for other in monitors.values():
+                    other.global_step = 1
+                monitors[kind].global_step = 1 if kind == "nothing" else at * (number + 1)
+                rounds[kind] = step(monitors[kind])
             if number:  # the first round loads and warms up
                 plain.append(rounds.pop("plain"))
                 for kind, seconds in rounds.items():

