@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tb_plugin_structure.analysis.alignment import align as align
     from tb_plugin_structure.analysis.audit import AuditReport as AuditReport
     from tb_plugin_structure.analysis.audit import audit as audit
+    from tb_plugin_structure.analysis.compared_features import compared_features as compared_features
     from tb_plugin_structure.capture import AttentionOptions as AttentionOptions
     from tb_plugin_structure.capture import CaptureFailed as CaptureFailed
     from tb_plugin_structure.capture import capture as capture
@@ -45,6 +46,7 @@ _HOMES = {
     "align": "analysis.alignment",
     "audit": "analysis.audit",
     "capture": "capture",
+    "compared_features": "analysis.compared_features",
     "log_attention": "capture",
     "observe": "capture",
     "register_macs": "capture",

@@ -43,6 +43,8 @@ class Assembly:
         self.values = observer.values
         self.names = OperatorNames(observer.sites, source)
         self.attributes = Attributes()
+        self.rows_of_model: dict[int, Array] = {}
+        """Model -> row of each value in the model's own record, -1 where it is not in it."""
         link_autograd(observer)
         model_of_call = [call.model for call in observer.calls]
         starts_backward = [
@@ -89,6 +91,7 @@ class Assembly:
         rows = np.unique(np.concatenate([flat for flat, _ in (*kernel_lists, *call_lists)]))
         local = np.full(len(self.producers) + 1, -1, np.int64)
         local[rows] = np.arange(len(rows))
+        self.rows_of_model[index] = local
 
         sizes = np.array([operator.end - operator.begin for operator in operators], np.int64)
         operator_of = np.repeat(np.arange(len(operators)), sizes)
@@ -135,6 +138,7 @@ class Assembly:
             "tensors": tensors,
         }
         if model is None:
+            columns["tensors"] |= self._links_to_models(rows.tolist(), tensors["origin"])
             columns["modules"]["calls"] = [1]
             columns["module_calls"] = _outside_call(len(operators))
         header = structure_pb2.StructureHeader(
@@ -276,6 +280,19 @@ class Assembly:
             "storage_offset": [meta[5] for meta in metas],
             "bytes": [self.bytes[row] for row in rows],
         } | _spread_columns(spreads)
+
+    def _links_to_models(self, rows: Sequence[int], origins: Sequence[int]) -> dict[str, Any]:
+        """Where each external value stands in the record of the model that made it."""
+        values, models = self.values, self.observer.models
+        numbers = {model.name: index for index, model in enumerate(models)}
+        found = []
+        for row, origin in zip(rows, origins, strict=True):
+            kernel = values.producers[row]
+            index = -1
+            if origin == EXTERNAL:
+                index = self.owner[kernel] if kernel >= 0 else numbers.get(values.sources[row].model, -1)
+            found.append(int(self.rows_of_model[index][row]) if index >= 0 and index in self.rows_of_model else -1)
+        return {"model_tensor": found} if any(row >= 0 for row in found) else {}
 
     def _external_name(self, kernel: int) -> str:
         """'model/module path' of the call that made a value, 'outside' for what ran between models."""

@@ -175,6 +175,12 @@ TENSORS: Final = (
         "how it is spread over ranks, e.g. 'Shard(dim=0) over 2 (tp)'; '' when it is not",
         optional=True,
     ),
+    Field(
+        "model_tensor",
+        "i32",
+        "of an external value: its row of this table in the record of the model that made it; -1 when it is in none",
+        optional=True,
+    ),
 )
 
 ORIGINS: Final = ("kernel", "input", "parameter", "buffer", "constant", "external")

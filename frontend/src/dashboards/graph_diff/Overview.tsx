@@ -1,11 +1,13 @@
 import { Button } from "../../ui/Button";
 import { KindBadge } from "../../ui/Kind";
 import { Later } from "../../ui/Later";
+import { isReport } from "../../wire/embedded";
 import type { Comparison } from "./comparison";
 import type { DiffState } from "./diff_state";
 import type { Quantity } from "./pair_facts";
 import { Quantities } from "./Quantities";
 
+const loadCompared = () => import("./Compared").then(({ Compared }) => Compared);
 const loadVariants = () => import("./Variants").then(({ Variants }) => Variants);
 
 /** What is shown in the place of details while nothing is selected: both models in numbers, and what changed. */
@@ -18,6 +20,9 @@ export function Overview({ state, comparison }: { state: DiffState; comparison: 
         paired. Double-click or press Enter to open it.
       </p>
       {comparison.alignment && <Totals comparison={comparison} />}
+      {comparison.alignment && !isReport() && (
+        <Later load={loadCompared} with={{ state, tree: comparison.tree }} />
+      )}
       {mayBeVariants(comparison) && <Later load={loadVariants} with={{ state, tree: comparison.tree }} />}
       <EditScript state={state} comparison={comparison} />
     </aside>
