@@ -1,13 +1,14 @@
-"""Hash-consing: equal subtrees of both models get equal numbers, at three strengths."""
+"""Equal subtrees of both models get equal numbers, at four strengths."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
+from tb_plugin_structure.analysis.alignment.subtree_hashes import SubtreeHashes, tokens
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 
@@ -48,45 +49,54 @@ _WIDTH_FREE_ATTRIBUTES = ("kernel_size", "stride", "padding", "dilation", "appro
 
 
 def sign(tree: Tree, intern: Interner) -> Signatures:
-    """Signatures of every node, children before parents. O(nodes)."""
+    """Signatures of every node."""
     count = len(tree)
-    named, sized, shape_free, kinds = [0] * count, [0] * count, [0] * count, [0] * count
-    leaf_numbers: dict[int, int] = {}
-    bag = np.zeros((count, len(KINDS)))
-    bag_nodes: list[int] = []
-    bag_kinds: list[int] = []
+    sizes = np.array(tree.size, np.int64)
+    is_leaf = np.fromiter(map(len, tree.children), np.int64, count) == 0
+    kind = np.fromiter(map(KIND_CODE.__getitem__, tree.kind), np.int64, count)
+    extents = np.array([intern(extent) for extent in tree.extents], np.int64)
     labels = {segment: intern(("label", _label(segment))) for segment in dict.fromkeys(tree.segment)}
-    for node in range(count - 1, -1, -1):
-        children, module, kind = tree.children[node], tree.module[node], tree.kind[node]
-        name = tree.class_name[node] if tree.call[node] >= 0 else ""
-        if not children:
-            found = leaf_numbers.get(module)
-            if found is None:
-                attributes = tuple(tree.attribute(node, attribute) for attribute in _WIDTH_FREE_ATTRIBUTES)
-                found = leaf_numbers[module] = intern(("own", name, attributes))
-            own, weight = found, tree.weight_shape(node)
-        else:
-            own, weight = intern(("own", name)), ()
-        if not children or kind != "block":
-            bag_nodes.append(node)
-            bag_kinds.append(KIND_CODE[kind])
-        sizes = intern((tree.extent[node], tree.entry[node], weight))
-        if not children:
-            shape_free[node] = own
-            kinds[node] = intern(("k", kind))
-            sized[node] = intern(("s", own, sizes))
-            named[node] = sized[node]
-            continue
-        shape_free[node] = intern(("f", own, *[shape_free[child] for child in children]))
-        kinds[node] = intern(("k", kind, *[kinds[child] for child in children]))
-        sized[node] = intern(("s", own, sizes, *[sized[child] for child in children]))
-        inside = [number for child in children for number in (named[child], labels[tree.segment[child]])]
-        named[node] = intern(("n", own, sizes, *inside))
-    bag[bag_nodes, bag_kinds] = SUBSTANCES[bag_kinds]
+    label = np.fromiter(map(labels.__getitem__, tree.segment), np.int64, count)
+    own = np.array(_own(tree, is_leaf.tolist(), intern), np.int64)
+    weights = {shape: intern(("weight", shape)) for shape in dict.fromkeys([*tree.weight_shapes, ()])}
+    weight_of_module = [weights[shape] for shape in tree.weight_shapes]
+    weight = np.fromiter(map(weight_of_module.__getitem__, tree.module), np.int64, count)
+    weight[~is_leaf] = weights[()]
+    size = tokens(extents[tree.extent_row], extents[tree.entry_row], weight) if count else own
+    subtrees = SubtreeHashes(sizes, np.fromiter(map(len, tree.children), np.int64, count))
+    node = tokens(own, size)
+    bag = np.zeros((count, len(KINDS)))
+    counted = np.flatnonzero(is_leaf | (kind != KIND_CODE["block"]))
+    bag[counted, kind[counted]] = SUBSTANCES[kind[counted]]
     # A subtree is a range of nodes, so its bag is a difference of running sums.
     running = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(bag, axis=0)])
-    bag = np.round(running[np.arange(count) + np.array(tree.size, np.int64)] - running[:count], 6)
-    return Signatures(named, sized, shape_free, kinds, bag)
+    bag = np.round(running[np.arange(count) + sizes] - running[:count], 6)
+    return Signatures(
+        named=subtrees.of(node, label).tolist(),
+        sized=subtrees.of(node).tolist(),
+        shape_free=subtrees.of(own).tolist(),
+        kinds=subtrees.of(kind).tolist(),
+        bag=bag,
+    )
+
+
+def _own(tree: Tree, is_leaf: Sequence[bool], intern: Interner) -> list[int]:
+    """A number for each node's class, and for a leaf also for its attributes that do not say how wide it is."""
+    attributes = [
+        intern(("attributes", *[known.get(attribute) for attribute in _WIDTH_FREE_ATTRIBUTES]))
+        for known in tree.attribute_sets
+    ]
+    of_module = [
+        intern(("leaf", name, attributes[row]))
+        for name, row in zip(tree.structure.module_classes, tree.attribute_row, strict=True)
+    ]
+    composites = {name: intern(("composite", name)) for name in dict.fromkeys([*tree.class_name, ""])}
+    nothing = composites[""]
+    columns = zip(is_leaf, tree.call, tree.module, tree.class_name, strict=True)
+    return [
+        of_module[module] if leaf else composites[name] if call >= 0 else nothing
+        for leaf, call, module, name in columns
+    ]
 
 
 def _label(segment: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Sequence, Set
 from dataclasses import dataclass
@@ -78,10 +79,22 @@ class Folding:
         self.signatures = signatures
         self._stacks: dict[int, list[tuple[int, ...]]] = {}
         self.light_blocks: set[int] = set()
-        for node in range(len(tree)):
+        self._weighted: list[float] = signatures.bag[:, _WEIGHTED_CODES].sum(axis=1).tolist()
+        """How many leaves at or below each node hold weights of a layer."""
+        self._heavy = [
+            weighted >= 2 if below else kind == "block"
+            for weighted, below, kind in zip(self._weighted, tree.children, tree.kind, strict=True)
+        ]
+        self._lightest = {node for node in range(len(tree)) if tree.children[node] and self._may_be_light(node)}
+        for node in self._holders():
             found = self._runs(node)
             if found:
                 self._stacks[node] = found
+        self._stacked = sorted(
+            node
+            for node, stacks in self._stacks.items()
+            if any(elements[0] not in self.light_blocks for elements in stacks)
+        )
         self.element_classes = {
             tree.class_name[element]
             for stacks in self._stacks.values()
@@ -89,6 +102,11 @@ class Folding:
             for element in elements
             if tree.call[element] >= 0 and element not in self.light_blocks
         }
+        self._block_classed = [
+            node
+            for node, (name, below) in enumerate(zip(tree.class_name, tree.children, strict=True))
+            if below and name in self.element_classes
+        ]
         distinct_blocks = {
             signatures.kinds[element]: signatures.bag[element]
             for stacks in self._stacks.values()
@@ -99,28 +117,25 @@ class Folding:
         self.own_bags = list(distinct_blocks.values())
         self.other_classes: set[str] = set()
         self._light_singles: set[int] = set()
-        self.stage_stems = {
-            stem(tree.segment[node])
-            for parent, children in enumerate(tree.children)
-            if len(children) > 2
-            for node in self._numbered(parent, 3)
-        }
+        self._staged = self._staged_parents()
+        self.stage_stems = {stem(tree.segment[node]) for parent in self._staged for node in self._numbered(parent, 3)}
         self.stages: set[int] = set()
-        distinct = {(tree.module[node], tree.class_name[node]) for node in range(len(tree)) if tree.call[node] >= 0}
-        self.class_counts = Counter(name for _, name in distinct)
+        called = {module for module, call in zip(tree.module, tree.call, strict=True) if call >= 0}
+        self.class_counts = Counter(tree.structure.module_classes[module] for module in called)
 
     def is_block(self, node: int) -> bool:
         """Whether a node is a composite that holds two or more weighted leaves (or is opaque but may), or an entry of a
         list of alike composites that keep the shape, however little each holds (a light block)."""
-        if node in self.light_blocks:
-            return True
-        if not self.tree.children[node]:
-            return self.tree.kind[node] == "block"
-        return self._weighted(node) >= 2
+        return self._heavy[node] or node in self.light_blocks
 
-    def _weighted(self, node: int) -> float:
-        """How many leaves at or below a node hold weights of a layer."""
-        return float(self.signatures.bag[node][_WEIGHTED_CODES].sum())
+    def _holders(self) -> list[int]:
+        """Nodes with two or more children that may be blocks of one stack."""
+        parents = self.tree.parent
+        counts = Counter(parents[node] for node in range(1, len(parents)) if self._heavy[node])
+        light = Counter(parents[node] for node in self._lightest)
+        return sorted(
+            node for node in counts.keys() | light.keys() if node >= 0 and (counts[node] >= 2 or light[node] >= 2)
+        )
 
     def stacks_in(self, node: int) -> list[tuple[int, ...]]:
         return self._stacks.get(node, [])
@@ -178,11 +193,8 @@ class Folding:
         """Take over which classes are blocks, and which numbered composites are stages, in the other model."""
         self.other_classes = other.element_classes - CONTAINERS
         kinds = {other.signatures.kinds[node] for node in other.light_blocks}
-        self._light_singles = {
-            node
-            for node in range(1, len(self.tree))
-            if self.signatures.kinds[node] in kinds and self._may_be_light(node)
-        } - self.light_blocks
+        singles = {node for node in self._lightest if self.signatures.kinds[node] in kinds}
+        self._light_singles = singles - self.light_blocks - {0}
         self._mark_stages(self.stage_stems | other.stage_stems)
 
     def _mark_stages(self, stems: Set[str]) -> None:
@@ -191,11 +203,22 @@ class Folding:
             return
         self.stages = {
             self.tree.chain(node)[-1]
-            for parent, children in enumerate(self.tree.children)
-            if children
+            for parent in self._staged
             for node in self._numbered(parent, 1)
             if stem(self.tree.segment[node]) in stems
         }
+
+    def _staged_parents(self) -> list[int]:
+        """Nodes with a child that may be a stage: a composite that makes images and has a numbered name."""
+        tree = self.tree
+        images = [len(extent.positions) == 2 for extent in tree.extents]
+        return sorted(
+            {
+                tree.parent[node]
+                for node, (row, below) in enumerate(zip(tree.extent_row, tree.children, strict=True))
+                if images[row] and below and node and self._weighted[node] >= 1 and tree.segment[node][-1:].isdigit()
+            }
+        )
 
     def _numbered(self, parent: int, least: int) -> list[int]:
         """Composites that their author numbered as attributes (block1, block2, block3) and that hold no stack."""
@@ -212,17 +235,14 @@ class Folding:
             if len(children) >= least
             for child in children
             if len(self.tree.extent[child].positions) == 2
-            and self._weighted(child) >= 1
+            and self._weighted[child] >= 1
             and not self._holds_stack(child)
         ]
 
     def _holds_stack(self, node: int) -> bool:
         """Whether there is a stack at or below a node; those of light blocks do not count."""
-        return any(
-            elements[0] not in self.light_blocks
-            for below in range(node, node + self.tree.size[node])
-            for elements in self.stacks_in(below)
-        )
+        place = bisect_left(self._stacked, node)
+        return place < len(self._stacked) and self._stacked[place] < node + self.tree.size[node]
 
     def bags(self, units: Sequence[Unit]) -> list[Array]:
         """Distinct bags of the blocks of all stacks among `units`."""
@@ -246,8 +266,8 @@ class Folding:
             name in CONTAINERS or len(tree.children[node]) == 1 or self.class_counts[name] < 2
         ):
             return False  # a wrapper around the block, or something that the model has once: a head, a stem
-        inside = range(node + 1, node + tree.size[node])
-        if any(tree.class_name[below] in self.element_classes and tree.children[below] for below in inside):
+        place = bisect_left(self._block_classed, node + 1)
+        if place < len(self._block_classed) and self._block_classed[place] < node + tree.size[node]:
             return False  # what holds a block is no block
         bag = self.signatures.bag[node]
         telling = bag[_TELLING_CODES] > 0
@@ -330,7 +350,7 @@ class Folding:
             and len(tree.children[node]) > 1
             and tree.segment[node].isdigit()
             and tree.entry[node] == tree.extent[node]
-            and self._weighted(node) >= 1
+            and self._weighted[node] >= 1
         )
 
     def _light_runs(self, children: Sequence[int]) -> list[tuple[int, ...]]:
