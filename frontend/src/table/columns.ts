@@ -21,6 +21,8 @@ export interface TableColumn {
   number?(row: number): number;
   /** What stands in this column of a group's heading; columns before the first of these hold the group's name. */
   groupText?(group: number): string;
+  /** What hovering over a cell says; by default its whole text where that may not fit. Not for columns that draw. */
+  tip?(row: number): string;
   /** Draws the cell; the default writes `text(row)`. Must replace whatever the cell held before. */
   render?(cell: HTMLElement, row: number): void;
 }

@@ -62,7 +62,7 @@ export class RowWindow {
       count: this.count,
       getScrollElement: () => this.scroller,
       estimateSize: () => this.rowHeight,
-      overscan: 8,
+      overscan: 5,
       scrollToFn: elementScroll,
       observeElementRect,
       observeElementOffset,

@@ -81,4 +81,23 @@ describe("a virtual table of 100,000 rows", () => {
     expect(element.getAttribute("aria-rowcount")).toBe("5");
     expect(element.querySelectorAll<HTMLInputElement>(".grid-filters input")[1]).toBe(input);
   });
+
+  it("leaves the elements of rows that stay where they are while one scrolls", () => {
+    const scrollTo = (row: number) => {
+      element.scrollTop = 28 * row;
+      element.dispatchEvent(new Event("scroll"));
+    };
+    scrollTo(100);
+    const before = shownRows();
+    const cells = before.map((row) => row.firstElementChild?.firstChild);
+    scrollTo(103);
+    const after = shownRows();
+    expect(after.map((row) => Number(row.dataset.index))).toEqual(
+      after.map((_, position) => Number(after[0]?.dataset.index) + position),
+    );
+    expect(after.slice(0, -3)).toEqual(before.slice(3));
+    expect(after.slice(-3)).toEqual(before.slice(0, 3));
+    expect(cells).toContain(after.at(-1)?.firstElementChild?.firstChild);
+    expect(after.at(-1)?.firstElementChild?.textContent).toBe(`row ${after.at(-1)?.dataset.index}`);
+  });
 });

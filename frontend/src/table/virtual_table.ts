@@ -1,6 +1,8 @@
+import { ColumnWidths } from "./column_widths";
 import type { TableColumn } from "./columns";
 import { HeaderRows } from "./header_rows";
 import { prepareOrders } from "./idle_orders";
+import { RowView } from "./row_view";
 import { RowWindow } from "./row_window";
 import type { TableModel } from "./table_model";
 
@@ -32,8 +34,11 @@ export class VirtualTable {
   private readonly body: HTMLElement;
   private readonly holder: HTMLElement;
   private readonly window: RowWindow;
-  private readonly drawn = new Map<number, HTMLElement>();
-  private readonly pool: HTMLElement[] = [];
+  private readonly widths: ColumnWidths;
+  private readonly drawn = new Map<number, RowView>();
+  private readonly pool: RowView[] = [];
+  private readonly views = new WeakMap<Element, RowView>();
+  private activeCell: HTMLElement | undefined;
   private visibleColumns: readonly TableColumn[];
   private activeItem = 0;
   private activeColumn = 0;
@@ -61,6 +66,7 @@ export class VirtualTable {
     this.holder.setAttribute("role", "presentation");
     this.body.append(this.holder);
     element.replaceChildren(this.header.element, this.body);
+    this.widths = new ColumnWidths(element);
     this.window = new RowWindow(
       element,
       ROW_HEIGHT,
@@ -68,7 +74,9 @@ export class VirtualTable {
       () => this.draw(),
     );
     element.addEventListener("keydown", this.onKeyDown);
+    element.addEventListener("scroll", this.onScroll, { passive: true });
     this.body.addEventListener("click", this.onClick);
+    this.body.addEventListener("pointerover", this.onPointerOver);
     this.refresh();
   }
 
@@ -97,11 +105,7 @@ export class VirtualTable {
     if (drawing === this.drawing) return;
     this.drawing = drawing;
     const items = this.model.items();
-    this.element.style.setProperty("--grid-columns", this.visibleColumns.map(columnTrack).join(" "));
-    this.element.style.setProperty(
-      "--grid-width",
-      `${this.visibleColumns.reduce((sum, { width }) => sum + width, 0)}px`,
-    );
+    this.widths.show(this.visibleColumns);
     this.element.setAttribute("aria-rowcount", String(items.length + HeaderRows.COUNT));
     this.element.setAttribute("aria-colcount", String(this.visibleColumns.length));
     this.header.draw(this.model, this.visibleColumns);
@@ -143,7 +147,9 @@ export class VirtualTable {
   destroy(): void {
     this.stopPreparing();
     this.window.destroy();
+    this.widths.destroy();
     this.element.removeEventListener("keydown", this.onKeyDown);
+    this.element.removeEventListener("scroll", this.onScroll);
     this.element.replaceChildren();
   }
 
@@ -153,138 +159,69 @@ export class VirtualTable {
   }
 
   private recycleAll(): void {
-    for (const element of this.drawn.values()) {
-      element.hidden = true;
-      this.pool.push(element);
-    }
-    this.drawn.clear();
+    this.pool.push(...this.takeFromDrawn(() => true));
   }
 
-  private draw(): void {
-    const items = this.model.items();
-    const visible = this.window.visible().filter((index) => index < items.length);
-    const wanted = new Set(visible);
-    for (const [index, element] of this.drawn) {
-      if (wanted.has(index)) continue;
-      this.drawn.delete(index);
-      element.hidden = true;
-      this.pool.push(element);
-    }
-    for (const index of wanted) {
-      const item = items[index];
-      if (item === undefined || this.drawn.has(index)) continue;
-      const element = this.pool.pop() ?? document.createElement("div");
-      this.drawRow(element, index, item);
-      this.drawn.set(index, element);
-    }
-    // What was not used again would be read by searches of the page.
-    for (const element of this.pool.splice(0)) element.remove();
-    this.place(visible);
-    this.markActive();
+  /** Rows that are no longer where they were, from top to bottom. */
+  private takeFromDrawn(isTaken: (index: number) => boolean): RowView[] {
+    const taken = [...this.drawn.values()].filter(({ index }) => isTaken(index));
+    for (const { index } of taken) this.drawn.delete(index);
+    return taken.sort((a, b) => a.index - b.index);
   }
 
   /**
    * Rows follow one another, and only what holds them is moved. A position of its own for each row would fill the
    * browser's cache of computed styles while one scrolls, and drawing would take longer and longer.
    */
-  private place(visible: readonly number[]): void {
-    this.holder.style.transform = `translateY(${(visible[0] ?? 0) * ROW_HEIGHT}px)`;
-    let next = this.holder.firstElementChild;
+  private draw(): void {
+    const items = this.model.items();
+    const visible = this.window.visible().filter((index) => index < items.length);
+    const wanted = new Set(visible);
+    this.pool.push(...this.takeFromDrawn((index) => !wanted.has(index)));
+    // Rows that stay are not touched; the others go above or below them. When none stays, the pool is still in the
+    // order of the document, and no element needs to move.
+    const stays = visible.find((index) => this.drawn.has(index));
+    const anchor = stays === undefined ? undefined : this.drawn.get(stays)?.element;
     for (const index of visible) {
-      const element = this.drawn.get(index);
-      if (element === undefined) continue;
-      if (element === next) next = next.nextElementSibling;
-      else this.holder.insertBefore(element, next);
+      const item = items[index];
+      if (item === undefined || this.drawn.has(index)) continue;
+      const reused = this.pool.shift();
+      const view = reused ?? new RowView();
+      view.draw(index, item, this.model, this.visibleColumns);
+      this.markRow(view);
+      this.drawn.set(index, view);
+      if (anchor !== undefined && stays !== undefined && index < stays) anchor.before(view.element);
+      else if (anchor !== undefined || reused === undefined) this.holder.append(view.element);
+      this.views.set(view.element, view);
     }
+    // What was not used again would be read by searches of the page.
+    for (const { element } of this.pool.splice(0)) element.remove();
+    this.holder.style.transform = `translateY(${(visible[0] ?? 0) * ROW_HEIGHT}px)`;
+    this.markActive();
   }
 
-  private drawRow(element: HTMLElement, index: number, item: number): void {
-    element.hidden = false;
-    element.setAttribute("role", "row");
-    element.setAttribute("aria-rowindex", String(index + HeaderRows.COUNT + 1));
-    element.dataset.item = String(item);
-    element.dataset.index = String(index);
-    if (item < 0) this.drawGroup(element, -item - 1);
-    else this.drawCells(element, item);
-  }
-
-  private drawCells(element: HTMLElement, row: number): void {
-    const isSelected = row === this.selectedRow;
+  private markRow(view: RowView): void {
+    const { item } = view;
+    if (item < 0) {
+      view.mark("grid-row is-group", null);
+      return;
+    }
+    const isSelected = item === this.selectedRow;
     const marks = [
       "grid-row",
       isSelected ? "is-selected" : "",
-      this.model.isAlone(row) ? "is-alone" : "",
-      this.options.rowClass?.(row) ?? "",
+      this.model.isAlone(item) ? "is-alone" : "",
+      this.options.rowClass?.(item) ?? "",
     ];
-    element.className = marks.filter(Boolean).join(" ");
-    element.setAttribute("aria-selected", String(isSelected));
-    this.visibleColumns.forEach((column, position) => {
-      const cell = this.cellAt(element, position);
-      cell.className = cellClass(column);
-      cell.removeAttribute("aria-colspan");
-      cell.style.gridColumn = "";
-      delete cell.dataset.tip;
-      if (column.render === undefined) {
-        const text = column.text(row);
-        // A cell that clips its beginning runs right to left; the text itself must not.
-        if (column.keepsEnd) cell.replaceChildren(leftToRight(text));
-        else cell.textContent = text;
-        // About 7 pixels a character: what may not fit is shown in full on hover.
-        if (text.length * 7 > column.width - 16) cell.dataset.tip = text;
-      } else column.render(cell, row);
-    });
-    this.trimCells(element, this.visibleColumns.length);
-  }
-
-  private drawGroup(element: HTMLElement, group: number): void {
-    const collapsed = this.model.isGroupCollapsed(group);
-    element.className = "grid-row is-group";
-    element.removeAttribute("aria-selected");
-    const spanned = this.visibleColumns.findIndex((column) => column.groupText !== undefined);
-    const span = spanned <= 0 ? this.visibleColumns.length : spanned;
-    const heading = this.cellAt(element, 0);
-    heading.className = "grid-cell grid-heading";
-    heading.style.gridColumn = `1 / span ${span}`;
-    heading.setAttribute("aria-colspan", String(span));
-    delete heading.dataset.tip;
-    const toggle = document.createElement("button");
-    toggle.type = "button";
-    toggle.tabIndex = -1;
-    toggle.className = "grid-toggle";
-    toggle.setAttribute("aria-expanded", String(!collapsed));
-    toggle.textContent = `${collapsed ? "▸" : "▾"} ${this.model.grouping?.labels[group] ?? ""}`;
-    heading.replaceChildren(toggle);
-    let position = 1;
-    for (const column of this.visibleColumns.slice(span)) {
-      const cell = this.cellAt(element, position++);
-      cell.className = cellClass(column);
-      cell.removeAttribute("aria-colspan");
-      cell.style.gridColumn = "";
-      cell.textContent = column.groupText?.(group) ?? "";
-      delete cell.dataset.tip;
-    }
-    this.trimCells(element, position);
-  }
-
-  private cellAt(row: HTMLElement, position: number): HTMLElement {
-    const existing = row.children[position] as HTMLElement | undefined;
-    const cell = existing ?? row.appendChild(document.createElement("div"));
-    cell.setAttribute("role", "gridcell");
-    cell.setAttribute("aria-colindex", String(position + 1));
-    return cell;
-  }
-
-  private trimCells(row: HTMLElement, count: number): void {
-    while (row.children.length > count) row.lastElementChild?.remove();
+    view.mark(marks.filter(Boolean).join(" "), isSelected);
   }
 
   private markActive(): void {
-    for (const cell of this.body.querySelectorAll(".is-active")) {
-      cell.classList.remove("is-active");
-      cell.removeAttribute("id");
-    }
-    const row = this.drawn.get(this.activeItem);
-    const cell = row?.children[Math.min(this.activeColumn, row.children.length - 1)];
+    const cell = this.drawn.get(this.activeItem)?.cell(this.activeColumn);
+    if (cell === this.activeCell && cell?.id === this.activeId) return;
+    this.activeCell?.classList.remove("is-active");
+    this.activeCell?.removeAttribute("id");
+    this.activeCell = cell;
     if (cell === undefined) this.element.removeAttribute("aria-activedescendant");
     else {
       cell.classList.add("is-active");
@@ -300,20 +237,14 @@ export class VirtualTable {
     this.activeColumn = Math.max(0, Math.min(column, this.visibleColumns.length - 1));
     this.window.scrollTo(this.activeItem);
     this.draw();
-    this.drawn
-      .get(this.activeItem)
-      ?.children[this.activeColumn]?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+    this.activeCell?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
     const item = items[this.activeItem] ?? -1;
     if (item >= 0 && item !== this.selectedRow) this.choose(item);
   }
 
   private choose(row: number): void {
     this.selectedRow = row;
-    for (const element of this.drawn.values()) {
-      const isSelected = element.dataset.item === String(row);
-      element.classList.toggle("is-selected", isSelected);
-      if (!element.classList.contains("is-group")) element.setAttribute("aria-selected", String(isSelected));
-    }
+    for (const view of this.drawn.values()) this.markRow(view);
     this.options.onSelect?.(row);
   }
 
@@ -371,12 +302,11 @@ export class VirtualTable {
 
   private readonly onClick = (event: MouseEvent): void => {
     const target = event.target as HTMLElement;
-    const row = target.closest<HTMLElement>(".grid-row");
-    if (row === null) return;
-    const item = Number(row.dataset.item);
-    this.activeItem = Number(row.dataset.index);
-    const cell = target.closest<HTMLElement>(".grid-cell");
-    this.activeColumn = cell === null ? 0 : Array.prototype.indexOf.call(row.children, cell);
+    const view = this.viewOf(target);
+    if (view === undefined) return;
+    const { item } = view;
+    this.activeItem = view.index;
+    this.activeColumn = view.positionOf(target);
     if (item < 0 || target.closest(".grid-toggle") !== null) this.toggle(item);
     else {
       this.choose(item);
@@ -384,19 +314,19 @@ export class VirtualTable {
     }
     this.markActive();
   };
-}
 
-function columnTrack(column: TableColumn): string {
-  return column.grow ? `minmax(${column.width}px, ${column.grow}fr)` : `${column.width}px`;
-}
+  /** A tip is made when the pointer comes: most cells are never pointed at. */
+  private readonly onPointerOver = (event: PointerEvent): void => {
+    const view = this.viewOf(event.target as HTMLElement);
+    view?.explain(view.positionOf(event.target as HTMLElement), this.visibleColumns);
+  };
 
-function cellClass(column: TableColumn): string {
-  return `grid-cell${column.align === "end" ? " is-end" : ""}${column.monospace ? " is-mono" : ""}${column.keepsEnd ? " keeps-end" : ""}`;
-}
+  private readonly onScroll = (): void => {
+    this.element.classList.toggle("is-shifted", this.element.scrollLeft > 0);
+  };
 
-function leftToRight(text: string): HTMLElement {
-  const element = document.createElement("bdi");
-  element.dir = "ltr";
-  element.textContent = text;
-  return element;
+  private viewOf(target: HTMLElement): RowView | undefined {
+    const row = target.closest<HTMLElement>(".grid-row");
+    return row === null ? undefined : this.views.get(row);
+  }
 }

@@ -182,10 +182,7 @@ export function operatorColumns(rows: OperatorRows): TableColumn[] {
       text: (row) => shortNumber(rows.macs(row)),
       number: (row) => rows.macs(row),
       groupText: (stage) => shortNumber(rows.stageMacs(stage)),
-      render: (cell, row) => {
-        cell.textContent = shortNumber(rows.macs(row));
-        cell.dataset.tip = exactNumber(rows.macs(row));
-      },
+      tip: (row) => exactNumber(rows.macs(row)),
     },
     {
       id: "bytes",
