@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.integrations.statistics import Moments, joined, local_part, means, moments
-from tb_plugin_structure.records.quantities import Quantity
+from tb_plugin_structure.records.quantities import DTYPES
 
 NAN = math.nan
 FROZEN, TRAINED, PARTLY = 0.0, 1.0, 2.0
@@ -73,7 +73,6 @@ class Measured(NamedTuple):
     paths: list[str]
     subjects: list[int]
     columns: dict[str, list[float]]
-    about: list[Quantity]
 
 
 def measurements_of(model: nn.Module, values: StepValues, outputs: Mapping[str, Mapping[str, float]]) -> Measured:
@@ -88,26 +87,21 @@ def measurements_of(model: nn.Module, values: StepValues, outputs: Mapping[str, 
     parameters, below = _parameters(table)
     rows = _Rows()
     for path, parameter in parameters.items():
-        rows.add(path, 1, _of_parameters([parameter], values) | {"requires_grad": float(parameter.requires_grad)})
-    dtypes = sorted({_dtype(parameter) for parameter in parameters.values()})
-    names = [*dtypes, "mixed"]
-    for path, parameter in parameters.items():
-        rows.add(path, 1, {"dtype": float(names.index(_dtype(parameter)))})
+        flags = {"requires_grad": float(parameter.requires_grad), "dtype": _dtype([parameter])}
+        rows.add(path, 1, _of_parameters([parameter], values) | flags)
     for row, entry in enumerate(table.entries):
         module = entry.module()
         if module is None:
             continue
         of_module = _of_parameters(below[row], values) | {"mode": float(module.training)}
         if below[row]:
-            flags = {parameter.requires_grad for parameter in below[row]}
-            of_module["trained"] = PARTLY if len(flags) == 2 else TRAINED if flags.pop() else FROZEN
-            kinds = {_dtype(parameter) for parameter in below[row]}
-            of_module["dtype"] = float(names.index(kinds.pop() if len(kinds) == 1 else "mixed"))
+            trained = {parameter.requires_grad for parameter in below[row]}
+            of_module["trained"] = PARTLY if len(trained) == 2 else TRAINED if trained.pop() else FROZEN
+            of_module["dtype"] = _dtype(below[row])
         if id(module) in values.batch_norms:
             of_module["running_mean"], of_module["running_variance"] = values.batch_norms[id(module)]
         rows.add(entry.path, 0, of_module | dict(outputs.get(entry.path, {})))
-    dtype = Quantity("dtype", "element type of the parameters at or below", scale="category", categories=tuple(names))
-    return Measured(*rows.columns(), [dtype])
+    return Measured(*rows.columns())
 
 
 class _Rows:
@@ -169,5 +163,8 @@ def _of_parameters(parameters: Iterable[nn.Parameter], values: StepValues) -> di
     return found
 
 
-def _dtype(parameter: nn.Parameter) -> str:
-    return str(parameter.dtype).removeprefix("torch.")
+def _dtype(parameters: Iterable[nn.Parameter]) -> float:
+    """Which of the known element types all of them have."""
+    names = {str(parameter.dtype).removeprefix("torch.") for parameter in parameters}
+    name = names.pop() if len(names) == 1 else "mixed"
+    return float(DTYPES.index(name if name in DTYPES else "other"))

@@ -34,7 +34,7 @@ class Quantity:
         unit: "bytes", "ns", ...; "" for a pure number.
         scale: A name of :data:`SCALES`: on which values are told apart best.
         sum: A name of :data:`SUMS`.
-        categories: Of the scale "category": value k stands for ``categories[k]``.
+        categories: Of the scale "category": value k stands for ``categories[k]``, in all records of a model.
         label: For people; "": the name with spaces.
     """
 
@@ -75,6 +75,13 @@ class Quantity:
 
 
 NO_YES: Final = ("no", "yes")
+
+DTYPES: Final = (
+    "mixed",
+    *("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
+    *("int8", "uint8", "int16", "int32", "int64", "bool", "other"),
+)
+"""Of the quantity "dtype". New ones come at the end."""
 
 KNOWN: Final = (
     Quantity(
@@ -142,6 +149,7 @@ KNOWN: Final = (
         scale="category",
         categories=("frozen", "trained", "partly"),
     ),
+    Quantity("dtype", "element type of the parameters at or below", scale="category", categories=DTYPES),
     Quantity("mode", "mode of the module", scale="category", categories=("evaluation", "training")),
 )
 """The quantities of :func:`~tb_plugin_structure.observe` and of the monitor."""
