@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.arguments import encode_arguments
 from tb_plugin_structure.capture.autograd_links import link_autograd
-from tb_plugin_structure.capture.dispatch import OUTSIDE
+from tb_plugin_structure.capture.dispatch import OUTSIDE, call_sites
 from tb_plugin_structure.capture.failures import capture_error
 from tb_plugin_structure.capture.macs import has_formula, macs_of, may_multiply
 from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer
@@ -41,7 +41,9 @@ class Assembly:
     def __init__(self, observer: Observer, source: str) -> None:
         self.observer = observer
         self.values = observer.values
-        self.names = OperatorNames(observer.sites, source)
+        borders = {call.begin for call in observer.calls} | {call.end for call in observer.calls}
+        sites, self.sites, self.groups = call_sites(observer.kernels, borders)
+        self.names = OperatorNames(sites, source)
         self.attributes = Attributes()
         self.rows_of_model: dict[int, Array] = {}
         """Model -> row of each value in the model's own record, -1 where it is not in it."""
@@ -49,11 +51,11 @@ class Assembly:
         model_of_call = [call.model for call in observer.calls]
         starts_backward = [
             bool(site) and site[0][0].co_filename.replace(os.sep, "/").endswith(_BACKWARD_ENTRY)
-            for site in observer.sites
+            for site in sites
         ]
         self.owner = [
-            model_of_call[kernel[1]] if kernel[1] >= 0 else NOBODY if starts_backward[kernel[2]] else OUTSIDE
-            for kernel in observer.kernels
+            model_of_call[kernel[1]] if kernel[1] >= 0 else NOBODY if starts_backward[site] else OUTSIDE
+            for kernel, site in zip(observer.kernels, self.sites, strict=True)
         ]
         metas = self.values.metas
         self.shapes: list[tuple[int, ...]] = [meta[0] for meta in metas]
@@ -79,7 +81,9 @@ class Assembly:
         kernels = [observer.kernels[kernel] for kernel in numbers]
         calls = [number for number, call in enumerate(observer.calls) if call.model == index]
         entries = [observer.calls[call] for call in calls]
-        operators = self.names.operators(kernels)
+        operators = self.names.operators(
+            kernels, [self.sites[kernel] for kernel in numbers], [self.groups[kernel] for kernel in numbers]
+        )
 
         reads = [kernel[4] for kernel in kernels]
         also = [observer.also_reads.get(kernel, ()) for kernel in numbers]

@@ -7,7 +7,7 @@ No argument and no result is replaced. Whatever is not needed to know later what
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tb_plugin_structure.capture.call_sites import Site
 from tb_plugin_structure.capture.higher_order import HigherOrderMode
 from tb_plugin_structure.capture.kernels import FRESH, VIEW, KernelFacts, facts_of
 from tb_plugin_structure.capture.nested import named_tensors
 
 if TYPE_CHECKING:
-    from tb_plugin_structure.capture.observer import Observer
+    from tb_plugin_structure.capture.observer import Kernel, Observer
 
 OUTSIDE = -1
 """Owner of what runs in no call of an observed model."""
@@ -51,11 +52,18 @@ _PLUMBING_FILES = (
     "torch/utils/_stats.py",
 )
 
-_kinds: dict[int, tuple[int, CodeType]] = {}
-"""id of a code object -> (its kind, the object, which keeps the id valid)."""
+_kinds: dict[int, int] = {}
+"""id of a code object -> its kind."""
 
-_facts: dict[int, KernelFacts] = {}
-"""id of an overload -> its facts, which hold the overload."""
+_codes: dict[int, CodeType] = {}
+"""id of a code object -> the object, which keeps the id valid."""
+
+Plan = tuple[KernelFacts, Callable[..., Any] | None, tuple[int, ...] | None, int, bool]
+"""What `dispatch` needs to know of an overload: its facts; what to run, None when it is not recorded; where tensors may
+be; kind of its results' memory; whether it writes its first argument alone."""
+
+_plans: dict[int, Plan] = {}
+"""id of an overload -> its plan, whose facts hold the overload."""
 
 
 def recording_mode(observer: Observer) -> TorchDispatchMode:
@@ -74,15 +82,57 @@ def recording_mode(observer: Observer) -> TorchDispatchMode:
 
 def _kind_of(code: CodeType) -> int:
     name = code.co_filename.replace("\\", "/")
+    kind = _CODE
     if name.endswith("torch/nn/modules/module.py") and code.co_name in ("_call_impl", "inner", "_wrapped_call_impl"):
-        return _BOUNDARY
-    if name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING_FILES):
-        return _PLUMBING
-    return _CODE
+        kind = _BOUNDARY
+    elif name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING_FILES):
+        kind = _PLUMBING
+    _codes[id(code)] = code
+    _kinds[id(code)] = kind
+    return kind
+
+
+def _plan_of(func: Any) -> Plan:
+    facts = facts_of(func)
+    positions = facts.tensor_positions
+    if positions is not None and len(positions) > len(_MARKS):
+        positions = None
+    run = None if facts.skipped else facts.run
+    plan = _plans[id(func)] = (facts, run, positions, facts.memory, facts.written_positions == (0,))
+    return plan
+
+
+def call_sites(kernels: Sequence[Kernel], borders: Collection[int]) -> tuple[list[Site], list[int], list[int]]:
+    """What the recorded frames say: all call sites, and for each kernel the number of its site and of its group.
+
+    Kernels in a row are one group when they come from one frame and instruction. As frame addresses are used again, a
+    module call that begins or ends between two kernels separates them: `borders` are the kernels before which one does.
+    """
+    numbers: dict[tuple[int, ...], int] = {}
+    found: list[Site] = []
+    sites: list[int] = []
+    groups: list[int] = []
+    last_frame = last_site = group = -1
+    for position, kernel in enumerate(kernels):
+        raw, frame = kernel[2], kernel[3]
+        site = numbers.get(raw, -1)
+        if site < 0:
+            site = numbers[raw] = len(found)
+            found.append(tuple((_codes[raw[at]], raw[at + 1]) for at in range(0, len(raw), 2)))
+        if frame != last_frame or site != last_site or position in borders:
+            group += 1
+            last_frame, last_site = frame, site
+        sites.append(site)
+        groups.append(group)
+    return found, sites, groups
 
 
 def _dispatcher(observer: Observer) -> Callable[..., Any]:
-    """The function that runs for every kernel, with everything it needs in its closure."""
+    """The function that runs for every kernel, with everything it needs in its closure.
+
+    Most kernels have tensors among their positional arguments and return one tensor: `dispatch` does these itself. What
+    is rarer is left to the functions before it, and what can be found out later to :mod:`assembly`.
+    """
     values, stack = observer.values, observer.stack
     references, storages, requires_grad, writes = (
         values.references,
@@ -91,24 +141,15 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         values.writes,
     )
     add_value, made_by_custom_function = values.add, values.made_by_custom_function
-    kernels, kernel_outputs = observer.kernels, observer.kernel_outputs
-    also_reads, sites = observer.also_reads, observer.sites
+    kernels, kernel_outputs, also_reads = observer.kernels, observer.kernel_outputs, observer.also_reads
     listeners = tuple(observer.listeners)
-    site_numbers: dict[tuple[int, ...], int] = {}
-    kinds, marks, all_facts = _kinds, _MARKS, _facts
-    get_frame = sys._getframe
+    marks, longest_site = _MARKS, 2 * MAXIMUM_FRAMES
+    known_reference, known_plan, known_kind = references.get, _plans.get, _kinds.get
+    get_frame, sequence_number = sys._getframe, _sequence_number
     append_kernel, append_outputs = kernels.append, kernel_outputs.append
-    # The last call site; a module call that begins or ends resets it, as frame addresses are used again.
-    last_frame = last_site = group = -1
-
-    def new_group() -> None:
-        nonlocal last_frame
-        last_frame = -1
-
-    observer.new_group = new_group
 
     def unknown(tensor: Tensor, facts: KernelFacts) -> int:
-        return values.constant(tensor) if facts.takes_constant else values._unknown(tensor)
+        return values.constant(tensor) if facts.takes_constant else values.unknown(tensor)
 
     def outlined(value: Any, inputs: list[Tensor]) -> Any:
         """An argument with its tensors replaced by marks; the tensors are appended to `inputs`."""
@@ -122,11 +163,24 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
             return {str(key): outlined(item, inputs) for key, item in value.items()}
         return value
 
-    def record_outputs(result: Any, kernel: int, inputs: list[Tensor], rows: Sequence[int], facts: KernelFacts) -> None:
+    def tensors_in(args: Any, kwargs: Any) -> list[Tensor]:
+        """The tensor arguments in the order of their marks."""
+        found: list[Tensor] = []
+        outlined((args, kwargs or {}), found)
+        return found
+
+    def reached(row: int, tensor: Tensor) -> None:
+        """A value that requires a gradient is read for the first time: only now autograd says how it was made."""
+        requires_grad[row] = 1
+        if isinstance(tensor.grad_fn, BackwardCFunction):
+            made_by_custom_function(row, tensor.grad_fn)
+
+    def record_outputs(result: Any, kernel: int, args: Any, kwargs: Any, rows: Sequence[int], memory: int) -> None:
         """The general case: several results, results that are arguments, higher-order operators."""
-        if facts.memory == FRESH and type(result) is tuple and all(isinstance(item, Tensor) for item in result):
+        if memory == FRESH and type(result) is tuple and all(isinstance(item, Tensor) for item in result):
             kernel_outputs[kernel] = tuple([add_value(tensor, kernel, -1) for tensor in result])
             return
+        inputs = tensors_in(args, kwargs)
         made: list[int] = []
         for _, tensor in named_tensors(result):
             row = -1
@@ -136,13 +190,21 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                     break
             if row < 0:
                 storage = -1
-                if facts.memory == VIEW and rows:
+                if memory == VIEW and rows:
                     storage = storages[rows[0]]
-                elif facts.memory != FRESH:
+                elif memory != FRESH:
                     storage = values.storage_of_result(tensor, rows)
                 row = add_value(tensor, kernel, storage)
             made.append(row)
         kernel_outputs[kernel] = tuple(dict.fromkeys((*made, *kernel_outputs[kernel])))
+
+    def record_write(tensor: Tensor, before: int, kernel: int) -> int:
+        row = add_value(tensor, kernel, storages[before])
+        values.previous[row] = before
+        if tensor.requires_grad:
+            requires_grad[row] = 1
+        values.wrote(row)
+        return row
 
     def record_writes(args: Any, kwargs: Any, kernel: int, facts: KernelFacts) -> None:
         written = [args[position] for position in facts.written_positions if position < len(args)]
@@ -151,50 +213,51 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         made: list[int] = []
         for value in written:
             for tensor in (value,) if isinstance(value, Tensor) else [found for _, found in named_tensors(value)]:
-                before = values.row(tensor)
-                row = add_value(tensor, kernel, storages[before])
-                values.previous[row] = before
-                if tensor.requires_grad:
-                    requires_grad[row] = 1
-                values.wrote(row)
-                made.append(row)
+                made.append(record_write(tensor, values.row(tensor), kernel))
         kernel_outputs[kernel] = tuple(made)
 
+    def gave_up(error: Exception) -> None:
+        if len(kernel_outputs) < len(kernels):
+            append_outputs(())
+        observer.give_up(error)
+
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        nonlocal last_frame, last_site, group
         if observer.paused or (not stack and not observer.outside_is_recorded()):
             return func(*args, **kwargs) if kwargs else func(*args)
         try:
-            facts = all_facts.get(id(func))
-            if facts is None:
-                facts = all_facts[id(func)] = facts_of(func)
-            if facts.skipped:
+            facts, run, positions, memory, writes_first = known_plan(id(func)) or _plan_of(func)
+            if run is None:
                 return func(*args, **kwargs) if kwargs else func(*args)
-
-            inputs: list[Tensor] = []
-            positions = facts.tensor_positions
-            if positions is not None:
-                template = list(args)
+            rows: list[int] = []
+            named: Any = None
+            if positions is None or kwargs:
+                inputs: list[Tensor] = []
+                template = [outlined(value, inputs) for value in args]
+                if kwargs:
+                    named = {key: outlined(value, inputs) for key, value in kwargs.items()}
+                for tensor in inputs:
+                    reference = known_reference(id(tensor))
+                    row = reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
+                    if tensor.requires_grad and not requires_grad[row]:
+                        reached(row, tensor)
+                    rows.append(row)
+            else:  # the same without lists in between
+                template = [*args]
                 count = len(template)
                 for position in positions:
-                    if position < count:
-                        value = args[position]
-                        if isinstance(value, Tensor):
-                            template[position] = marks[len(inputs)]
-                            inputs.append(value)
-            else:
-                template = [outlined(value, inputs) for value in args]
-            named = {key: outlined(value, inputs) for key, value in kwargs.items()} if kwargs else None
+                    if position >= count:
+                        break
+                    tensor = args[position]
+                    if isinstance(tensor, Tensor):
+                        template[position] = marks[len(rows)]
+                        reference = known_reference(id(tensor))
+                        row = (
+                            reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
+                        )
+                        if tensor.requires_grad and not requires_grad[row]:
+                            reached(row, tensor)
+                        rows.append(row)
             kernel = len(kernels)
-            rows: list[int] = []
-            for tensor in inputs:
-                reference = references.get(id(tensor))
-                row = reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
-                if not requires_grad[row] and tensor.requires_grad:
-                    requires_grad[row] = 1
-                    if isinstance(tensor.grad_fn, BackwardCFunction):
-                        made_by_custom_function(row, tensor.grad_fn)
-                rows.append(row)
             if writes:
                 also = [other for row in rows if storages[row] in writes for other in values.through_storage(row)]
                 if also:
@@ -202,64 +265,64 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
 
             # Where it was written: frames up to the module call around it, innermost first.
             frame: Any = get_frame(1)
-            key: tuple[int, ...] = ()
+            site: tuple[int, ...] = ()
             frame_id = 0
-            while frame is not None and len(key) < 2 * MAXIMUM_FRAMES:
+            while frame is not None and len(site) < longest_site:
                 code = frame.f_code
-                kind = kinds.get(id(code))
+                kind = known_kind(id(code))
                 if kind is None:
-                    kind = kinds[id(code)] = (_kind_of(code), code)
-                if kind[0] == _CODE:
-                    key += (id(code), frame.f_lasti)
+                    kind = _kind_of(code)
+                if kind == _CODE:
+                    site += (id(code), frame.f_lasti)
                     frame_id = frame_id or id(frame)
-                elif kind[0] == _BOUNDARY:
+                elif kind == _BOUNDARY:
                     break
                 frame = frame.f_back
             frame = None
-            site = site_numbers.get(key, -1)
-            if site < 0:
-                site = site_numbers[key] = len(sites)
-                sites.append(tuple((kinds[key[at]][1], key[at + 1]) for at in range(0, len(key), 2)))
-            if frame_id != last_frame or site != last_site:
-                group += 1
-                last_frame, last_site = frame_id, site
-
             call = stack[-1] if stack else OUTSIDE
-            append_kernel((facts, call, site, group, rows, template, named, _sequence_number()))  # type: ignore[arg-type]
-            append_outputs(())
-
+            append_kernel((facts, call, site, frame_id, rows, template, named, sequence_number()))  # type: ignore[arg-type]
             if listeners:
                 for listener in listeners:
                     listener.before_kernel(func, args, kwargs or {}, observer.context())
         except Exception as error:
-            observer.give_up(error)
+            gave_up(error)
             return func(*args, **kwargs) if kwargs else func(*args)
 
         try:
-            result = facts.run(*args, **kwargs) if kwargs else facts.run(*args)
+            result = run(*args, **kwargs) if kwargs else run(*args)
         except BaseException as error:
-            observer.kernel_failed(error, facts.name, inputs)
+            append_outputs(())
+            observer.kernel_failed(error, facts.name, tensors_in(args, kwargs))
             raise
         try:
-            memory = facts.memory
-            if facts.written_positions:
-                record_writes(args, kwargs, kernel, facts)
-                if not (isinstance(result, Tensor) and result is inputs[0]):
-                    record_outputs(result, kernel, inputs, rows, facts)
-            elif isinstance(result, Tensor):
-                if memory == FRESH:
-                    kernel_outputs[kernel] = (add_value(result, kernel, -1),)
-                elif memory == VIEW and inputs and result is not inputs[0]:
-                    kernel_outputs[kernel] = (add_value(result, kernel, storages[rows[0]]),)
+            if not isinstance(result, Tensor):
+                append_outputs(())
+                if facts.written_positions:
+                    record_writes(args, kwargs, kernel, facts)
+                if result is not None:
+                    record_outputs(result, kernel, args, kwargs, rows, memory)
+            elif facts.written_positions:
+                if writes_first and result is args[0]:
+                    append_outputs((record_write(result, rows[0], kernel),))
                 else:
-                    record_outputs(result, kernel, inputs, rows, facts)
-            elif result is not None:
-                record_outputs(result, kernel, inputs, rows, facts)
+                    append_outputs(())
+                    record_writes(args, kwargs, kernel, facts)
+                    if result is not next(iter(tensors_in(args, kwargs)), None):
+                        record_outputs(result, kernel, args, kwargs, rows, memory)
+            elif memory == FRESH:
+                append_outputs((add_value(result, kernel, -1),))
+            else:
+                reference = known_reference(id(result))
+                if memory == VIEW and rows and (reference is None or reference() is not result):
+                    append_outputs((add_value(result, kernel, storages[rows[0]]),))
+                else:
+                    append_outputs(())
+                    record_outputs(result, kernel, args, kwargs, rows, memory)
             if listeners:
                 for listener in listeners:
                     listener.after_kernel(func, args, kwargs or {}, result, observer.context())
         except Exception as error:
-            observer.give_up(error)
+            gave_up(error)
         return result
 
     return dispatch

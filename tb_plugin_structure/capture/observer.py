@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from types import CodeType
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode
@@ -36,8 +36,8 @@ class Kernel(NamedTuple):
     Attributes:
         facts: What its schema says.
         call: Number of the innermost module call, or OUTSIDE.
-        site: Number of the call site.
-        group: Kernels in a row with one number come from one frame and instruction.
+        site: Where it was called: ids of code objects and offsets of instructions in turn, innermost frame first.
+        frame: id of the innermost frame. See :func:`~tb_plugin_structure.capture.dispatch.call_sites`.
         inputs: Values of its tensor arguments.
         args: Positional arguments, tensors as ``{"t": k}``.
         kwargs: Keyword arguments in the same way; None when there are none.
@@ -46,8 +46,8 @@ class Kernel(NamedTuple):
 
     facts: KernelFacts
     call: int
-    site: int
-    group: int
+    site: tuple[int, ...]
+    frame: int
     inputs: tuple[int, ...]
     args: list[Any]
     kwargs: dict[str, Any] | None
@@ -137,7 +137,6 @@ class Observer:
         self.kernels: list[Kernel] = []
         self.kernel_outputs: list[tuple[int, ...]] = []
         self.also_reads: dict[int, list[int]] = {}
-        self.sites: list[tuple[tuple[CodeType, int], ...]] = []
         self.failures: list[Failure] = []
         self.had_backward = False
         self.paused = 0
@@ -151,7 +150,6 @@ class Observer:
         self._handles: list[Any] = []
         self._mode: Any = None
         self._thread = 0
-        self.new_group: Callable[[], None] = lambda: None
         for index, model in enumerate(self.models):
             self._register(index, model)
 
@@ -182,12 +180,16 @@ class Observer:
             self._handles.append(register_module_forward_pre_hook(self._before_module))
             self._handles.append(register_module_forward_hook(self._after_module, with_kwargs=True, always_call=True))
             self._handles += _optimizer_hooks(self)
-            mode = recording_mode(self)
+            mode = self.mode()
             mode.__enter__()
             self._mode = mode
         except BaseException:
             self.stop()
             raise
+
+    def mode(self) -> TorchDispatchMode:
+        """What sees the kernels."""
+        return recording_mode(self)
 
     def stop(self) -> None:
         """Leave the mode and remove every hook."""
@@ -274,7 +276,6 @@ class Observer:
         entry = ModuleCall(index, row, parent, ordinal, len(self.kernels))
         self.calls.append(entry)
         stack.append(call)
-        self.new_group()
         if args:
             if parent < 0:
                 entry.inputs = [
@@ -314,7 +315,6 @@ class Observer:
         for call in stack[position:]:
             calls[call].end = len(self.kernels)
         del stack[position:]
-        self.new_group()
         values = self.values
         if kwargs:
             source_name = self.models[owner[0]].name if top.parent < 0 else ""

@@ -72,22 +72,22 @@ class OperatorNames:
         self._sources: dict[int, str] = {}
         self._groups: dict[tuple[Any, ...], tuple[str, int, bool]] = {}
 
-    def operators(self, kernels: Sequence[Kernel]) -> list[Operator]:
-        """Group kernels, given in the order in which they ran."""
+    def operators(self, kernels: Sequence[Kernel], sites: Sequence[int], groups: Sequence[int]) -> list[Operator]:
+        """Group kernels, given in the order in which they ran, with the numbers of their sites and groups."""
         found: list[Operator] = []
         begin = 0
-        for _, members in groupby(kernels, key=lambda kernel: kernel[3]):
-            group = list(members)
-            site = group[0][2]
-            key = (site, *[id(kernel[0]) for kernel in group])
+        for _, members in groupby(groups):
+            stop = begin + sum(1 for _ in members)
+            facts = [kernel[0] for kernel in kernels[begin:stop]]
+            site = sites[begin]
+            key = (site, *map(id, facts))
             known = self._groups.get(key)
             if known is None:
-                known = self._groups[key] = self._read(self._sites[site], [kernel[0] for kernel in group])
+                known = self._groups[key] = self._read(self._sites[site], facts)
             name, period, uncertain = known
             source = self._sources.get(site)
             if source is None:
                 source = self._sources[site] = self._location(self._sites[site])
-            stop = begin + len(group)
             for start in range(begin, stop, period):
                 found.append(Operator(start, min(start + period, stop), name, source, uncertain))
             begin = stop

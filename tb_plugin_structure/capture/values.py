@@ -8,7 +8,7 @@ autograd copy what it otherwise keeps.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -91,7 +91,6 @@ class Values:
         """Storage -> rows that writes in place made, in order."""
         self.linked: dict[int, list[int]] = {}
         """Row of a value that no kernel made -> rows it was made from (shared memory, autograd)."""
-        self.storage_count = 0
         self.symbolic: list[int] = []
         """Rows whose sizes may be symbols."""
         self.custom_nodes: dict[int, list[int]] = {}
@@ -101,10 +100,11 @@ class Values:
         self._registered: dict[int, Registered] = {}
         self._byte_ranges: dict[int, tuple[int, int]] = {}
         self._by_address: dict[int, TensorReference] = {}
-        self._have_addresses = True
-        self._distributed = distributed_tensor_class()
         self.spreads: dict[int, Spread] = {}
         """Row of a value that is spread over processes -> how."""
+        self.add = _adder(self)
+        """``add(tensor, producer, storage)``: a new value of a tensor, and its row. `storage` is the number of a known
+        storage (the row of its first value), or -1 for memory not seen before."""
 
     # ---- what is known before anything runs
 
@@ -125,51 +125,11 @@ class Values:
 
     # ---- rows
 
-    def add(self, tensor: Tensor, producer: int, storage: int) -> int:
-        """A new value of `tensor`. `storage` is the number of a known storage, or -1 for memory not seen before."""
-        producers = self.producers
-        row = len(producers)
-        producers.append(producer)
-        if storage < 0:
-            storage = self.storage_count
-            self.storage_count = storage + 1
-        self.storages.append(storage)
-        self.requires_grad.append(0)
-        reference = TensorReference(tensor)
-        reference.row = row
-        self.references[id(tensor)] = reference
-        if self._distributed is not None and isinstance(tensor, self._distributed) and (spread := spread_of(tensor)):
-            self.spreads[row] = spread
-        layout = tensor.layout
-        if layout is not _STRIDED:
-            self.metas.append(unusual_meta(tensor))
-            self.symbolic.append(row)
-            return row
-        try:
-            self.metas.append(
-                (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, layout, tensor.storage_offset())
-            )
-        except (RuntimeError, NotImplementedError):
-            self.metas.append(unusual_meta(tensor))
-            self.symbolic.append(row)
-            return row
-        if self._have_addresses:
-            if type(tensor) is FakeTensor:
-                self._have_addresses = False
-                return row
-            try:
-                address = tensor.data_ptr()
-            except (RuntimeError, NotImplementedError):
-                return row
-            if address:
-                self._by_address[address] = reference
-        return row
-
     def row(self, tensor: Tensor) -> int:
         """The current value of a tensor, a new row when it is met for the first time."""
         reference = self.references.get(id(tensor))
         if reference is None or reference() is not tensor:
-            return self._unknown(tensor)
+            return self.unknown(tensor)
         return reference.row
 
     def known(self, tensor: Tensor) -> int:
@@ -181,7 +141,7 @@ class Values:
         """The value of a tensor that enters a model as an argument: a row with `source` unless it is known already."""
         row = self.known(tensor)
         if row < 0:
-            row = self._unknown(tensor, source)
+            row = self.unknown(tensor, source)
         return row
 
     def constant(self, tensor: Tensor) -> int:
@@ -191,12 +151,12 @@ class Values:
         except (RuntimeError, NotImplementedError):
             lent = False
         if lent:
-            return self._unknown(tensor)  # numpy's memory may be another tensor's
+            return self.unknown(tensor)  # numpy's memory may be another tensor's
         row = self.add(tensor, -1, -1)
         self.sources[row] = Source(CONSTANT, "", "")
         return row
 
-    def _unknown(self, tensor: Tensor, source: Source | None = None) -> int:
+    def unknown(self, tensor: Tensor, source: Source | None = None) -> int:
         """A tensor that no observed kernel returned: a parameter, an input, a constant, or an alias of something."""
         registered = self._registered.get(id(tensor))
         if registered is not None and registered.tensor is tensor:
@@ -316,6 +276,47 @@ class Values:
         if known is None:
             known = self._byte_ranges[row] = _bytes_of(Meta(*self.metas[row]))
         return known
+
+
+def _adder(values: Values) -> Callable[[Tensor, int, int], int]:
+    """What adds a row, with the columns in its closure: it runs for every result of every kernel."""
+    add_producer, add_storage, add_meta = values.producers.append, values.storages.append, values.metas.append
+    add_flag, producers, references = values.requires_grad.append, values.producers, values.references
+    by_address = values._by_address
+    distributed = distributed_tensor_class()
+
+    def add(tensor: Tensor, producer: int, storage: int) -> int:
+        row = len(producers)
+        add_producer(producer)
+        add_storage(row if storage < 0 else storage)
+        add_flag(0)
+        reference = TensorReference(tensor)
+        reference.row = row
+        references[id(tensor)] = reference
+        if distributed is not None and isinstance(tensor, distributed) and (spread := spread_of(tensor)):
+            values.spreads[row] = spread
+        layout = tensor.layout
+        if layout is not _STRIDED:
+            add_meta(unusual_meta(tensor))
+            values.symbolic.append(row)
+            return row
+        try:
+            add_meta((tensor.shape, tensor.stride(), tensor.dtype, tensor.device, layout, tensor.storage_offset()))
+        except (RuntimeError, NotImplementedError):
+            add_meta(unusual_meta(tensor))
+            values.symbolic.append(row)
+            return row
+        if type(tensor) is FakeTensor:
+            return row
+        try:
+            address = tensor.data_ptr()
+        except (RuntimeError, NotImplementedError):
+            return row
+        if address:
+            by_address[address] = reference
+        return row
+
+    return add
 
 
 def _bytes_of(meta: Meta) -> tuple[int, int]:
