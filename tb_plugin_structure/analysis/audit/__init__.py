@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tb_plugin_structure.analysis.alignment.collector import collection_paused
 from tb_plugin_structure.analysis.audit.adapter import Adapter as Adapter
 from tb_plugin_structure.analysis.audit.compare import Comparison as Comparison
 from tb_plugin_structure.analysis.audit.compare import Options
@@ -59,13 +60,15 @@ def audit(
     """
     settings = Settings(tuple(silence), dict(severities or {}))
     settings.check()
-    teacher, student = Side(alignment.teacher, "teacher"), Side(alignment.student, "student")
-    options = Options(
-        bias=student.linear_has_bias if bias is None else bias,
-        norm=norm,
-        text=teacher.reads_token_ids and student.reads_token_ids,
-    )
-    rows = build_rows(alignment, teacher, student, options)
-    paths = [(str(teacher_path), str(student_path)) for teacher_path, student_path, *_ in hooks]
-    context = Context(teacher, student, rows, outside, dict(measurements or {}), paths)
-    return AuditReport(alignment, teacher, student, rows, stage_costs(rows, teacher, student), find(context, settings))
+    with collection_paused():
+        teacher, student = Side(alignment.teacher, "teacher"), Side(alignment.student, "student")
+        options = Options(
+            bias=student.linear_has_bias if bias is None else bias,
+            norm=norm,
+            text=teacher.reads_token_ids and student.reads_token_ids,
+        )
+        rows = build_rows(alignment, teacher, student, options)
+        paths = [(str(teacher_path), str(student_path)) for teacher_path, student_path, *_ in hooks]
+        context = Context(teacher, student, rows, outside, dict(measurements or {}), paths)
+        stages = stage_costs(rows, teacher, student)
+        return AuditReport(alignment, teacher, student, rows, stages, find(context, settings))

@@ -29,6 +29,8 @@ NO_COST = Cost()
 class CostOfBoth:
     """What the teacher's side of something costs, and the student's; the usual quantities by name."""
 
+    __slots__ = ()
+
     teacher_cost: Cost
     student_cost: Cost
 
@@ -59,17 +61,7 @@ class CostOfBoth:
 
 def call_cost(side: Side, call: int) -> Cost:
     """The cost of a call and all below it; NO_COST when there is no call."""
-    if call < 0:
-        return NO_COST
-    module = side.module_of(call)
-    return Cost(
-        float(side.parameter_count(module)),
-        side.call_macs(call),
-        side.call_activation_bytes(call),
-        side.duration_ns(call),
-        side.peak_bytes(call),
-        side.call_saved_bytes(call),
-    )
+    return Cost._make(side.call_costs[call]) if call >= 0 else NO_COST
 
 
 def total_cost(side: Side, calls: set[int]) -> Cost:

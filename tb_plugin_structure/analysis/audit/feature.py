@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 BATCH = "batch"
 CHANNELS = "channels"
@@ -46,7 +45,7 @@ LAYOUTS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dimension:
     """One dimension: its meaning and size.
 
@@ -74,7 +73,7 @@ class Dimension:
         return f"{self.name} {self.size}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Feature:
     """What a module call returned, reduced to the one tensor that is compared.
 
@@ -109,11 +108,11 @@ class Feature:
     is_constant: bool = False
     symbols: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, ...]:
         return tuple(dimension.size for dimension in self.dimensions)
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(dimension.name for dimension in self.dimensions)
 

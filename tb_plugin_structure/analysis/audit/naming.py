@@ -292,17 +292,14 @@ def shared_lists(table: Table, column: str) -> list[list[int]]:
     """Like ``Table.column_lists``, equal lists being one object: a large record has a million short ones, and making
     as many objects would have Python's garbage collector look at everything in memory again and again."""
     values, offsets = table[column].tolist(), table.offsets(column).tolist()
-    known: dict[tuple[int, ...], list[int]] = {}
-    empty: list[int] = []
+    stored, width = table[column].tobytes(), table[column].itemsize
+    known: dict[bytes, list[int]] = {}
     lists = []
     for begin, end in pairwise(offsets):
-        if begin == end:
-            lists.append(empty)
-            continue
-        key = tuple(values[begin:end])
+        key = stored[width * begin : width * end]
         found = known.get(key)
         if found is None:
-            found = known[key] = list(key)
+            found = known[key] = values[begin:end]
         lists.append(found)
     return lists
 

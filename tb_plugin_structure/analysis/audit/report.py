@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tb_plugin_structure.analysis.alignment.collector import collection_paused
+from tb_plugin_structure.analysis.audit.columns import row_columns
 from tb_plugin_structure.analysis.audit.compare import ADAPT, INCOMPATIBLE, MATCH, UNMATCHED
 from tb_plugin_structure.analysis.audit.costs import Cost
 from tb_plugin_structure.analysis.audit.feature import CLASSES, HEIGHT, LENGTH, VOCABULARY
@@ -135,7 +137,8 @@ class AuditReport:
 
     def columns(self) -> dict[str, list[Any]]:
         """The rows as columns, as declared in ``records.schema.AUDIT_ROWS``."""
-        return columns_from_rows(AUDIT_ROWS, (_cells(row) for row in self.rows))
+        with collection_paused():
+            return row_columns(self.rows)
 
     def stage_rows(self) -> list[list[Any]]:
         """The totals of stages, one list a stage, as declared in ``records.schema.AUDIT_STAGES``."""
@@ -280,54 +283,6 @@ class AuditReport:
 
 def _predicts(row: Row) -> bool:
     return row.student is not None and bool({CLASSES, VOCABULARY} & set(row.student.names))
-
-
-def call_text(feature: Any) -> str:
-    return f"{feature.ordinal + 1} of {feature.calls}" if feature is not None and feature.calls > 1 else ""
-
-
-def _flags(feature: Any) -> tuple[str, ...]:
-    if feature is None:
-        return ()
-    return (*feature.flags, *([f"after {feature.after_activation}"] if feature.after_activation else []))
-
-
-def _cells(row: Row) -> list[Any]:
-    t, s, adapter = row.teacher, row.student, row.comparison.adapter
-
-    def both(read: Callable[[Any], Any], empty: Any) -> list[Any]:
-        return [empty if feature is None else read(feature) for feature in (t, s)]
-
-    return [
-        row.pair.position,
-        row.pair.teacher,
-        row.pair.student,
-        row.level,
-        row.stage,
-        *both(lambda f: f.path, ""),
-        *both(lambda f: f.class_name, ""),
-        row.pair.kind,
-        row.pair.confidence,
-        *both(lambda f: f.shape, ()),
-        *both(lambda f: f.element, ""),
-        *both(lambda f: f.names, ()),
-        *both(lambda f: f.dtype, ""),
-        *both(lambda f: f.device, ""),
-        row.verdict,
-        row.comparison.classes,
-        adapter.line(),
-        adapter.code(),
-        float(adapter.parameters),
-        row.cause,
-        *_both_costs(row.teacher_cost, row.student_cost)[:6],
-        row.matched,
-        *both(call_text, ""),
-        *both(lambda f: f.layout, ""),
-        *both(lambda f: [dimension.text() for dimension in f.dimensions], ()),
-        *both(_flags, ()),
-        *_both_costs(row.teacher_cost, row.student_cost)[6:],
-        *both(lambda f: f.symbols, ()),
-    ]
 
 
 def _both_costs(teacher: Cost, student: Cost) -> list[float]:

@@ -59,7 +59,7 @@ def read_pairs(alignment: Any) -> list[Pair]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row(CostOfBoth):
     """One row; the columns of ``records.schema.AUDIT_ROWS`` are read off it."""
 

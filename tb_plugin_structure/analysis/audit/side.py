@@ -161,6 +161,15 @@ class Side:
         """Row of the module that a call calls."""
         return self._modules[call]
 
+    @cached_property
+    def call_costs(self) -> list[tuple[float, ...]]:
+        """For each call: parameters, MACs, activation bytes, duration in ns, peak bytes, saved bytes."""
+        parameters = [float(self.structure.parameter_count(module)) for module in self._modules]
+        calls = range(len(self._modules))
+        sums = ([read(call) for call in calls] for read in (self.call_macs, self.call_activation_bytes))
+        saved = [self.call_saved_bytes(call) for call in calls]
+        return list(zip(parameters, *sums, self._durations, self._peaks, saved, strict=True))
+
     def call_saved_bytes(self, call: int) -> float:
         """What autograd keeps of a call for the backward pass; NaN when the record did not measure it."""
         return self._saved_bytes.between(*self._spans[call]) if self._saved_bytes.any_known else float("nan")

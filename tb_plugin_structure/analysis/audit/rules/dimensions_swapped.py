@@ -22,7 +22,9 @@ from tb_plugin_structure.analysis.audit.side import Side
 def dimensions_swapped(context: Context) -> Iterator[Finding]:
     for index, row in enumerate(context.rows):
         t, s = row.teacher, row.student
-        if t is None or s is None or t.shape != s.shape or t.names == s.names or dim.UNKNOWN in (*t.names, *s.names):
+        if t is None or s is None or t.dimensions == s.dimensions:
+            continue
+        if t.shape != s.shape or t.names == s.names or dim.UNKNOWN in (*t.names, *s.names):
             continue
         if sorted(t.names) == sorted(s.names):
             yield Finding(
