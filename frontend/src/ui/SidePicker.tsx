@@ -10,11 +10,17 @@ export function SidePicker({ session, which }: { session: Session; which: "teach
   const choices = session.choices.value;
   const value = side ? choices.indexOf(side.choice) : -1;
   const pick = (index: number) => session.pick(which, choices[index] ?? null);
+  const runs = runsOf(choices);
   return (
     <div class={`side ${which}`}>
       <span class="letter" aria-hidden="true">
         {NAMES[which][0]}
       </span>
+      {side && runs.length > 1 && (
+        <span class="run" data-tip={`run ${side.choice.run}`}>
+          <bdi>{runName(side.choice.run)}</bdi>
+        </span>
+      )}
       <select
         aria-label={NAMES[which]}
         value={value}
@@ -22,8 +28,8 @@ export function SidePicker({ session, which }: { session: Session; which: "teach
         onChange={(event) => pick(Number(event.currentTarget.value))}
       >
         {(which === "student" || !side) && <option value={-1}>— none —</option>}
-        {runsOf(choices).map(([run, ofRun]) => (
-          <optgroup key={run} label={run === "." ? "(log directory)" : run}>
+        {runs.map(([run, ofRun]) => (
+          <optgroup key={run} label={runName(run)}>
             {ofRun.map(({ choice, index }) => (
               <option key={choice.tag} value={index}>
                 {choice.model}
@@ -81,6 +87,10 @@ function StepSlider({
       </output>
     </span>
   );
+}
+
+function runName(run: string): string {
+  return run === "." ? "(log directory)" : run;
 }
 
 function runsOf(choices: readonly Choice[]): [string, { choice: Choice; index: number }[]][] {
