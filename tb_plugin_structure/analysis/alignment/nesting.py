@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from itertools import accumulate
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, class_kind
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, name_similarity
+from tb_plugin_structure.analysis.alignment.shared_mass import shared_mass
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 
@@ -39,22 +39,19 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
             continue
         weight = min(SUBSTANCE[kind_t], SUBSTANCE[kind_s])
         counted[link.teacher, link.student] = weight / 1.5 if link.how == "fused" else weight
-    shared = _shared_mass(teacher, student, counted, taken_t, taken_s)
+    nodes_t, nodes_s, weights = shared_mass(teacher, student, counted, taken_t, taken_s)
     partner_t: defaultdict[int, list[int]] = defaultdict(list)
     partner_s: defaultdict[int, list[int]] = defaultdict(list)
     for node_t, node_s in counted:
         partner_t[node_t].append(node_s)
         partner_s[node_s].append(node_t)
     inner_t, inner_s = _Inner(teacher, partner_t), _Inner(student, partner_s)
+    overlaps = np.minimum(1.0, 2 * weights / np.maximum(mass_t[nodes_t] + mass_s[nodes_s], 1e-9))
+    possible = _possible(inner_t, inner_s, nodes_t, nodes_s, overlaps, taken_t, taken_s)
     ranked = []
-    masses_t, masses_s = mass_t.tolist(), mass_s.tolist()
-    for node_t, node_s, weight in shared:
-        if node_t in taken_t and node_s in taken_s:
-            continue
-        both = masses_t[node_t] + masses_s[node_s]
-        overlap = min(1.0, 2 * weight / both) if both > 0 else 0.0
-        if overlap < LEAST_OVERLAP and teacher.children[node_t] and student.children[node_s]:
-            continue
+    for node_t, node_s, overlap in zip(
+        nodes_t[possible].tolist(), nodes_s[possible].tolist(), overlaps[possible].tolist(), strict=True
+    ):
         if teacher.is_leaf(node_t) or student.is_leaf(node_s):
             inner, outer, partners = (
                 (inner_s, node_s, partner_t[node_t])
@@ -88,42 +85,25 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
     return links
 
 
-def _shared_mass(
-    teacher: Tree, student: Tree, counted: Mapping[tuple[int, int], float], taken_t: set[int], taken_s: set[int]
-) -> list[tuple[int, int, float]]:
-    """(teacher node, student node, weight of the pairs of leaves that lie in both), for nodes without a counterpart and
-    for the leaves themselves."""
-    if not counted:
-        return []
-    leaf_t, leaf_s = (np.array(side, np.int64) for side in zip(*counted, strict=True))
-    weight = np.array(list(counted.values()))
-    above_t, above_s = _free_ancestors(teacher, leaf_t, taken_t), _free_ancestors(student, leaf_s, taken_s)
-    keys: list[Array] = []
-    weights: list[Array] = []
-    for column_t in above_t:
-        for column_s in above_s:
-            both = (column_t >= 0) & (column_s >= 0)
-            keys.append(column_t[both] * len(student) + column_s[both])
-            weights.append(weight[both])
-    unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    sums = np.bincount(inverse.ravel(), np.concatenate(weights))
-    nodes_t, nodes_s = np.divmod(unique, len(student))
-    return list(zip(nodes_t.tolist(), nodes_s.tolist(), sums.tolist(), strict=True))
-
-
-def _free_ancestors(tree: Tree, leaves: Array, taken: set[int]) -> list[Array]:
-    """The leaves, then for each level above them their ancestors at that level; -1 for none, or for one with a
-    counterpart."""
-    parent = np.array(tree.parent, np.int64)
-    free = np.ones(len(tree) + 1, bool)
-    free[list(taken)] = False
-    free[-1] = False  # the place that -1 reads
-    found, nodes = [leaves], leaves
-    while True:
-        nodes = np.where(nodes >= 0, parent[nodes], -1)
-        if (nodes < 0).all():
-            return found
-        found.append(np.where(free[nodes], nodes, -1))
+def _possible(
+    inner_t: _Inner,
+    inner_s: _Inner,
+    nodes_t: Array,
+    nodes_s: Array,
+    overlaps: Array,
+    taken_t: Collection[int],
+    taken_s: Collection[int],
+) -> Array:
+    """Whether each pair may become a link: two composites that overlap enough, or a composite that may stand for one
+    of its leaves."""
+    free_t, free_s = np.ones(len(inner_t.tree), bool), np.ones(len(inner_s.tree), bool)
+    free_t[list(taken_t)] = free_s[list(taken_s)] = False
+    holds_t, holds_s = inner_t.holds[nodes_t], inner_s.holds[nodes_s]
+    stands = np.where(holds_s, inner_s.may_stand[nodes_s], inner_t.may_stand[nodes_t])
+    alone = np.where(holds_s, inner_s.is_alone[nodes_s], inner_t.is_alone[nodes_t])
+    mixed = (holds_t != holds_s) & stands & (alone | (overlaps >= _LEAST_SHARE))
+    possible: Array = (free_t[nodes_t] | free_s[nodes_s]) & ((holds_t & holds_s & (overlaps >= LEAST_OVERLAP)) | mixed)
+    return possible
 
 
 class _Inner:
@@ -132,8 +112,17 @@ class _Inner:
     def __init__(self, tree: Tree, partners: Mapping[int, list[int]]) -> None:
         self.tree = tree
         # What leaves its input nearly as it is does not count as a layer.
-        counts = [int(node in partners and SUBSTANCE[tree.kind[node]] >= _LEAST_SHARE) for node in range(len(tree))]
-        self._running = [0, *accumulate(counts)]
+        counted = [int(SUBSTANCE[tree.kind[node]] >= _LEAST_SHARE) for node in partners]
+        counts = np.zeros(len(tree), np.int64)
+        counts[list(partners)] = counted
+        running = np.concatenate([[0], np.cumsum(counts)])
+        layers = running[np.arange(len(tree)) + np.array(tree.size, np.int64)] - running[:-1]
+        self._layers = layers.tolist()
+        self.is_alone: Array = layers == 1
+        """Whether each node holds one paired layer."""
+        self.holds: Array = np.array(list(map(bool, tree.children)), bool)
+        self.may_stand: Array = np.array(tree.call, np.int64) >= 0
+        """Whether each node is a call, which a container is not."""
         self.heaviest = [0.0] * len(tree)
         for node in range(len(tree) - 1, 0, -1):
             own = self.heaviest[node] if tree.children[node] else SUBSTANCE[tree.kind[node]]
@@ -144,7 +133,7 @@ class _Inner:
         return self.paired_layers(outer) == 1 or SUBSTANCE[self.tree.kind[leaf]] >= self.heaviest[outer]
 
     def paired_layers(self, node: int) -> int:
-        return self._running[node + self.tree.size[node]] - self._running[node]
+        return int(self._layers[node])
 
 
 def _same_name(first: str, second: str) -> bool:
