@@ -20,13 +20,28 @@ export const COLOURINGS = [
   "MACs",
   "activation memory",
   "time",
-  "gradient norm",
   "trainable",
   "training mode",
   "dtype",
   "device",
 ] as const;
 export type Colouring = (typeof COLOURINGS)[number];
+
+/** A further column of the outline, with what the colours stand for. */
+export interface ValueColumn {
+  label: string;
+  title: string;
+  text(node: number, side: SideName): string;
+  /** The full colour of the value, for a swatch; null for none. */
+  colour(node: number, side: SideName): string | null;
+}
+
+/** What paints the nodes: by a property of the structure, or by what was measured. */
+export interface NodePainting {
+  colour(node: number, side: SideName): NodeColour;
+  legend(): LegendItem[];
+  readonly column?: ValueColumn;
+}
 
 export interface LegendItem {
   label: string;
@@ -40,7 +55,7 @@ export const DOUBTFUL = 0.6;
 const SEQUENTIAL = ["#440154", "#3b528b", "#21918c", "#5ec962", "#fde725"];
 
 /** Paints nodes by one property, for one tree and palette. */
-export class Painting {
+export class Painting implements NodePainting {
   private readonly largest: number;
   private readonly categories = new Map<string, number>();
 
@@ -53,8 +68,8 @@ export class Painting {
   ) {
     this.largest = isNumeric(colouring)
       ? Math.max(
-          // A scale needs an end; all that is coloured but gradients is counted in whole things.
-          colouring === "gradient norm" ? 1e-12 : 1,
+          // A scale needs an end; all that is coloured is counted in whole things.
+          1,
           ...(["teacher", "student"] as const).flatMap((side) =>
             Array.from(tree.children(0), (child) => numericValue(tree, child, side, colouring) || 0),
           ),
@@ -123,7 +138,7 @@ export class Painting {
 }
 
 function isNumeric(colouring: Colouring): boolean {
-  return ["parameters", "MACs", "activation memory", "time", "gradient norm"].includes(colouring);
+  return ["parameters", "MACs", "activation memory", "time"].includes(colouring);
 }
 
 /** A quantity of a node on one side; NaN when it has none. */
@@ -131,11 +146,9 @@ export function numericValue(tree: DiffTree, node: number, side: SideName, colou
   const model = tree.side(side);
   if (!model || !tree.hasSide(node, side)) return Number.NaN;
   if (tree.type[node] === NodeType.FOLD) {
-    // A norm over several blocks is the root of the sum of squares.
-    const power = colouring === "gradient norm" ? 2 : 1;
     const values = Array.from(tree.children(node), (child) => numericValue(tree, child, side, colouring));
     const known = values.filter((value) => !Number.isNaN(value));
-    return known.length ? known.reduce((sum, value) => sum + value ** power, 0) ** (1 / power) : Number.NaN;
+    return known.length ? known.reduce((sum, value) => sum + value, 0) : Number.NaN;
   }
   const row = tree[side][node]!;
   if (tree.type[node] === NodeType.OPERATOR) {
@@ -152,8 +165,6 @@ export function numericValue(tree: DiffTree, node: number, side: SideName, colou
       return model.callSum("macs", row);
     case "activation memory":
       return model.callSum("activation_bytes", row);
-    case "gradient norm":
-      return model.gradientNorms?.get(model.callPath(row)) ?? Number.NaN;
     default:
       return model.tables.calls.number("duration_ns")[row]!;
   }

@@ -14,9 +14,6 @@ export class ModelSide {
   readonly operatorBegin: Values;
   readonly operatorEnd: Values;
 
-  /** Module path → norm of the gradients of the parameters at or below; null until measured values are read. */
-  gradientNorms: ReadonlyMap<string, number> | null = null;
-
   /** What tells the side from the other one in words: its name, or where it stands when both have one name. */
   label: string;
 

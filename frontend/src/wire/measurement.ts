@@ -1,7 +1,7 @@
 import { StringPoolFields, TableFields } from "../gen/tb_plugin_structure/v1/columns_fields";
 import { Columns } from "./columns";
 import { readMessage } from "./message";
-import type { Address, Records } from "./records";
+import type { Address } from "./records";
 import { getBytes } from "./request";
 import { Strings } from "./strings";
 
@@ -28,17 +28,4 @@ export async function fetchMeasurement(address: Address, signal?: AbortSignal): 
   const [strings, table] = await Promise.all([part("strings"), part("measurements")]);
   const pool = new Strings(readMessage(StringPoolFields, strings));
   return new Measurement(new Columns(readMessage(TableFields, table), pool));
-}
-
-/** The latest measurement of a run that speaks of this very structure; null when there is none. */
-export function measurementOf(records: Records, run: string, structureHash: string): Address | null {
-  let latest: Address | null = null;
-  for (const entry of records.measurements) {
-    if (entry.run !== run) continue;
-    for (const { step, hash, structure_hash } of entry.steps) {
-      if (structure_hash !== structureHash || (latest && latest.step > step)) continue;
-      latest = { run, tag: entry.tag, step, hash };
-    }
-  }
-  return latest;
 }

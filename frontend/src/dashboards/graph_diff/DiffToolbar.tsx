@@ -5,6 +5,7 @@ import { isReport } from "../../wire/embedded";
 import type { DiffState, View } from "./diff_state";
 import type { GraphCommands } from "./GraphPane";
 import { placeSide } from "./GraphPane";
+import { measuredName } from "./measured_colouring";
 import { SearchBox } from "./SearchBox";
 
 const VIEWS: readonly [View, string][] = [
@@ -17,6 +18,8 @@ const VIEWS: readonly [View, string][] = [
 export function DiffToolbar({ state, commands }: { state: DiffState; commands: GraphCommands }) {
   const isPair = state.comparison.value?.tree.sides.student != null;
   const selected = state.selected.value;
+  const measured = state.measured.value?.options.value ?? [];
+  const isMeasured = measuredName(state.colouring.value) !== null;
   const hasGraph = state.view.value !== "outline";
   const toggleCone = (direction: "upstream" | "downstream" | "between") => {
     state.cone.value = state.cone.value === direction ? null : direction;
@@ -60,6 +63,18 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
           {COLOURINGS.filter((name) => name !== "shape verdict" || (isPair && !isReport())).map((name) => (
             <option key={name}>{name}</option>
           ))}
+          {(measured.length > 0 || isMeasured) && (
+            <optgroup label="measured at a step">
+              {isMeasured && !measured.some(({ value }) => value === state.colouring.value) && (
+                <option value={state.colouring.value}>{measuredName(state.colouring.value)}</option>
+              )}
+              {measured.map(({ value, label }) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+            </optgroup>
+          )}
         </select>
       </label>
       <Legend state={state} />

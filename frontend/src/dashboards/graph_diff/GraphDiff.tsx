@@ -16,6 +16,7 @@ import { DiffState } from "./diff_state";
 import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
 import css from "./graph_diff.css?inline";
 import { LinkedScroll } from "./linked_scroll";
+import { measuredName } from "./measured_colouring";
 import { Outline, outlineKey } from "./Outline";
 import { Overview } from "./Overview";
 import { outlineRows } from "./outline_rows";
@@ -49,6 +50,7 @@ const KEYS: KeyHelp = [
 const PAN_PIXELS = 80;
 
 const loadInspector = () => import("./Inspector").then(({ Inspector }) => Inspector);
+const loadMeasuredBar = () => import("../../ui/MeasuredBar").then(({ MeasuredBar }) => MeasuredBar);
 const loadPlanDialog = () => import("./PlanDialog").then(({ PlanDialog }) => PlanDialog);
 
 /** The Graph diff tab. */
@@ -85,11 +87,16 @@ export function GraphDiff({ session }: { session: Session }) {
 function Panes(props: { state: DiffState; commands: GraphCommands; comparison: Comparison }) {
   const { state, commands, comparison } = props;
   const view = state.view.value;
+  const measured = state.measured.value;
+  const colouredBy = measuredName(state.colouring.value);
   const hasOutline = view !== "graph";
   const hasGraph = view !== "outline";
   return (
     <div class="diff">
       <DiffToolbar state={state} commands={commands} />
+      {measured && colouredBy && (
+        <Later load={loadMeasuredBar} with={{ state: measured.state, name: colouredBy }} />
+      )}
       {state.trouble.value && (
         <p class="problems" role="alert">
           {state.trouble.value}

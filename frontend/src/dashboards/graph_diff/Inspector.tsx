@@ -18,13 +18,13 @@ import { Quantities } from "./Quantities";
 adoptStyles(css);
 
 const loadAdapter = () => import("./Adapter").then(({ Adapter }) => Adapter);
+const loadMeasuredFacts = () => import("./MeasuredFacts").then(({ MeasuredFacts }) => MeasuredFacts);
 const loadDimensions = () => import("./Dimensions").then(({ Dimensions }) => Dimensions);
 
 /** All that is known of the selected pair. */
 export function Inspector({ state }: { state: DiffState }) {
   const comparison = state.comparison.value;
   const node = state.selected.value;
-  void state.measured.value;
   if (!comparison || node < 0) return null;
   const { tree } = comparison;
   const isPair = tree.sides.student !== null;
@@ -45,6 +45,9 @@ export function Inspector({ state }: { state: DiffState }) {
       )}
       <StackPolicy state={state} comparison={comparison} node={node} />
       {!isFold && <Quantities list={quantities(tree, node)} isPair={isPair} />}
+      {!isFold && state.measured.value && (
+        <Later load={loadMeasuredFacts} with={{ view: state.measured.value, tree, node }} />
+      )}
       {!isFold && <Lines title="Inputs" lines={tensorLines(tree, node, "inputs")} isPair={isPair} mono />}
       {!isFold && <Lines title="Outputs" lines={tensorLines(tree, node, "outputs")} isPair={isPair} mono />}
       {!isFold && <Later load={loadDimensions} with={{ state, tree, node }} />}

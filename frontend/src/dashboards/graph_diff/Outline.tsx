@@ -1,7 +1,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { cardText } from "../../graph/card";
-import { numericValue } from "../../graph/colouring";
+import { numericValue, type ValueColumn } from "../../graph/colouring";
 import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
 import { exactNumber, ratio, shapeText, shortNumber } from "../../ui/format";
 import { KindBadge } from "../../ui/Kind";
@@ -53,8 +53,9 @@ export function Outline({ state, link }: { state: DiffState; link: LinkedScroll 
   const last = Math.min(list.length, Math.ceil((scroll.value + height.value) / ROW_HEIGHT) + OVERSCAN);
   const wide = state.view.value === "outline";
   const isPair = tree.sides.student !== null;
+  const column = state.painting.value?.column;
   return (
-    <div class={`outline ${wide ? "wide" : ""} ${isPair ? "" : "single"}`}>
+    <div class={`outline ${wide ? "wide" : ""} ${isPair ? "" : "single"} ${column ? "measured" : ""}`}>
       <div class="outline-head" aria-hidden="true">
         <span />
         <span>
@@ -63,6 +64,12 @@ export function Outline({ state, link }: { state: DiffState; link: LinkedScroll 
         {isPair && <span>S {tree.sides.student!.label}</span>}
         {wide && <span>output{isPair ? " T" : ""}</span>}
         {wide && isPair && <span>output S</span>}
+        {column && (
+          <span class="values" data-tip={column.title}>
+            {column.label}
+            {isPair ? " T | S" : ""}
+          </span>
+        )}
         <span class="number" data-tip={isPair ? "parameters, student ÷ teacher" : "parameters"}>
           params
         </span>
@@ -109,6 +116,7 @@ interface RowProps {
 }
 
 function Row({ state, tree, row: { node, depth }, position, wide }: RowProps) {
+  const column = state.painting.value?.column;
   const isPair = tree.sides.student !== null;
   // The model itself stays open: there is nothing beside it.
   const expandable = node > 0 && tree.isExpandable(node);
@@ -153,6 +161,7 @@ function Row({ state, tree, row: { node, depth }, position, wide }: RowProps) {
       )}
       {wide && <ShapeCell tree={tree} node={node} side="teacher" />}
       {wide && isPair && <ShapeCell tree={tree} node={node} side="student" />}
+      {column && <ValueCell column={column} tree={tree} node={node} />}
       <ParameterCell tree={tree} node={node} />
     </div>
   );
@@ -218,6 +227,24 @@ function ShapeCell({ tree, node, side }: { tree: DiffTree; node: number; side: S
   return (
     <span role="gridcell" class="mono shape">
       {output < 0 ? "" : shapeText(model.shape(output))}
+    </span>
+  );
+}
+
+/** What the colours stand for, as numbers beside swatches of their colours. */
+function ValueCell({ column, tree, node }: { column: ValueColumn; tree: DiffTree; node: number }) {
+  const sides: SideName[] = tree.sides.student ? ["teacher", "student"] : ["teacher"];
+  return (
+    <span role="gridcell" class="values">
+      {sides.map((side) => {
+        const colour = column.colour(node, side);
+        return (
+          <span key={side}>
+            {colour && <i style={{ background: colour }} />}
+            {column.text(node, side)}
+          </span>
+        );
+      })}
     </span>
   );
 }

@@ -1,10 +1,9 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Verdict } from "../../gen/tb_plugin_structure/v1/audit_pb";
 import type { Arrangement } from "../../graph/card";
-import { COLOURINGS, Painting } from "../../graph/colouring";
+import { COLOURINGS, type NodePainting, Painting } from "../../graph/colouring";
 import type { DiffTree, SideName } from "../../graph/diff_tree";
 import type { DimensionOrigin } from "../../graph/dimension_origin";
-import type { ModelSide } from "../../graph/model_side";
 import { type KeyIndex, nodeKey } from "../../graph/node_key";
 import { firstOpening } from "../../graph/opening";
 import { finishSliced } from "../../graph/sliced";
@@ -14,13 +13,14 @@ import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { palette } from "../../ui/tokens";
 import { type DecodedAudit, fetchAlignment, fetchAudit, type Intent } from "../../wire/comparison";
-import { fetchMeasurement, measurementOf } from "../../wire/measurement";
 import type { Address } from "../../wire/records";
 import { fetchStructure, type StructureTables } from "../../wire/structure";
 import { type Comparison, comparisonOf } from "./comparison";
 import { type Followed, outsideOfCone, outsideOfKinds, outsideOfWay } from "./faint_nodes";
 import { IntentHistory } from "./intent_history";
 import type { Matches } from "./matches";
+import { measuredName } from "./measured_colouring";
+import type { MeasuredView } from "./measured_view";
 
 /** What stays in place on the screen when something opens; `isPointed` when the pointer is on it. */
 export interface Anchor {
@@ -70,8 +70,10 @@ export class DiffState {
   /** Verdicts and adapters of the pairs; read when something shows them. */
   readonly audit = new Resource<DecodedAudit>();
   readonly verdicts: ReadonlySignal<ReadonlyMap<number, Verdict>>;
-  /** Counts the measurements that were read: what shows them looks again. */
-  readonly measured = signal(0);
+  /** What was measured of the models, once something was found and its code is loaded. */
+  readonly measured = signal<MeasuredView | null>(null);
+  /** The step of the measurements that are shown; "" for the latest. */
+  readonly measuredStep: Signal<string>;
   /** What went wrong while the rest still works; "" when nothing did. */
   readonly trouble = signal("");
   /** Whether the dialog is shown that says how to write the plan into the run. */
@@ -82,7 +84,7 @@ export class DiffState {
   readonly filter: ReadonlySignal<Set<number>>;
   readonly faint: ReadonlySignal<Uint8Array | null>;
   readonly matches = signal<Matches>(NO_MATCHES);
-  readonly painting: ReadonlySignal<Painting | null>;
+  readonly painting: ReadonlySignal<NodePainting | null>;
   /** All that changes the picture as a whole. */
   readonly picture: ReadonlySignal<object>;
 
@@ -100,6 +102,7 @@ export class DiffState {
     this.arrangement = url.text("arrange");
     this.colouring = url.text("colour", "kind");
     this.scrolling = url.text("scroll", "together");
+    this.measuredStep = url.text("mstep");
     this.kinds = url.text("kinds");
     this.query = url.text("q");
     this.openText = url.text("open");
@@ -125,10 +128,10 @@ export class DiffState {
     this.painting = computed(() => {
       const { value } = this.comparison;
       const colouring = COLOURINGS.find((name) => name === this.colouring.value) ?? "kind";
-      void this.measured.value;
-      return value
-        ? new Painting(value.tree, palette(session.dark.value), colouring, this.verdicts.value)
-        : null;
+      if (!value) return null;
+      const colours = palette(session.dark.value);
+      const measured = this.measured.value?.painting(this.colouring.value, value.tree, colours);
+      return measured ?? new Painting(value.tree, colours, colouring, this.verdicts.value);
     });
     effect(() => {
       if (this.colouring.value === "shape verdict" && this.comparison.value) this.needAudit();
@@ -153,9 +156,10 @@ export class DiffState {
       const { value } = this.comparison;
       if (value && value.tree !== this.lastTree) {
         this.adopt(value);
-        for (const side of [value.tree.sides.teacher, value.tree.sides.student])
-          if (side) void this.measure(side);
       }
+    });
+    effect(() => {
+      if (this.comparison.value && session.records.value) void this.needMeasured();
     });
   }
 
@@ -313,17 +317,19 @@ export class DiffState {
     void this.audit.load("Auditing the shapes", (signal) => fetchAudit(t, s, i, signal));
   }
 
-  /** Reads the gradients that were measured on a model; they come after the picture and may be missing. */
-  private async measure(side: ModelSide): Promise<void> {
-    const records = this.session.records.state.peek().value;
-    const { address, header } = side.tables;
-    const measurement = records && measurementOf(records, address.run, header.structureHash);
-    if (!measurement) return;
+  /** Loads what shows measurements, when there are some of these models; it comes after the picture. */
+  private async needMeasured(): Promise<void> {
+    const { records, teacher, student } = this.session;
+    const isOf = [teacher.peek(), student.peek()].map((side) => `${side?.choice.run}\0${side?.choice.model}`);
+    const isMeasured = records.state
+      .peek()
+      .value?.measurements.some(({ run, model }) => isOf.includes(`${run}\0${model}`));
+    if (this.measured.peek() || !(isMeasured || measuredName(this.colouring.peek()))) return;
     try {
-      side.gradientNorms = (await fetchMeasurement(measurement)).ofModules("gradient_norm");
-      this.measured.value++;
+      const { MeasuredView } = await import("./measured_view");
+      this.measured.value ??= new MeasuredView(this);
     } catch (error) {
-      this.trouble.value = `The measured gradients could not be read: ${(error as Error).message}`;
+      this.trouble.value = `What was measured cannot be shown: ${(error as Error).message}`;
     }
   }
 

@@ -122,16 +122,11 @@ export function quantities(tree: DiffTree, node: number): Quantity[] {
     { name: "activation", unit: "bytes", ...of((model, row) => model.callSum("activation_bytes", row)) },
     { name: "time", unit: "ns", ...of((model, row) => model.tables.calls.number("duration_ns")[row]!) },
     { name: "peak memory", unit: "bytes", ...of(optional("calls", "peak_bytes")) },
-    {
-      name: "gradient norm",
-      unit: "plain",
-      ...of((model, row) => model.gradientNorms?.get(model.callPath(row)) ?? Number.NaN),
-    },
   ];
   return recorded(list);
 }
 
-const OPTIONAL = new Set(["time", "peak memory", "saved for backward", "gradient norm"]);
+const OPTIONAL = new Set(["time", "peak memory", "saved for backward"]);
 
 /** Not every pass is timed, counted or followed by a backward pass: what neither side has is left out. */
 function recorded(list: Quantity[]): Quantity[] {
