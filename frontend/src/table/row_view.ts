@@ -2,14 +2,11 @@ import type { TableColumn } from "./columns";
 import { HeaderRows } from "./header_rows";
 import type { TableModel } from "./table_model";
 
-/** About 7 pixels a character: what may not fit is shown in full on hover. */
-const CHARACTER_WIDTH = 7;
-const CELL_PADDING = 16;
-
 interface Cell {
   readonly element: HTMLElement;
   /** The text of a cell that has nothing else; null where the column draws the cell itself. */
   readonly text: Text | null;
+  isLong: boolean;
 }
 
 /**
@@ -29,21 +26,32 @@ export class RowView {
   private madeFor: readonly TableColumn[] = [];
   private isHeading = false;
   private className = "";
+  /** The cell whose tip is of the row shown. */
+  private explained: HTMLElement | null = null;
 
   constructor() {
     this.element = document.createElement("div");
     this.element.setAttribute("role", "row");
   }
 
-  draw(index: number, item: number, model: TableModel, columns: readonly TableColumn[]): void {
+  /** `limits` are the characters of each column that surely fit. */
+  draw(
+    index: number,
+    item: number,
+    model: TableModel,
+    columns: readonly TableColumn[],
+    limits: readonly number[],
+  ): void {
     if (index !== this.index) {
       this.element.setAttribute("aria-rowindex", String(index + HeaderRows.COUNT + 1));
       this.element.dataset.index = String(index);
     }
     this.index = index;
     this.item = item;
+    delete this.explained?.dataset.tip;
+    this.explained = null;
     if (item < 0) this.drawGroup(-item - 1, model, columns);
-    else this.drawCells(item, columns);
+    else this.drawCells(item, columns, limits);
   }
 
   /** Classes of the row's element, and whether it is selected; a heading never is. */
@@ -73,20 +81,27 @@ export class RowView {
     const column = columns[position];
     const cell = this.cells[position];
     if (this.item < 0 || column === undefined || cell === undefined || column.render !== undefined) return;
-    const text = column.text(this.item);
-    const { clientWidth } = cell.element;
-    const tip =
-      column.tip?.(this.item) ?? (text.length * CHARACTER_WIDTH > clientWidth - CELL_PADDING ? text : "");
-    if (tip !== "") cell.element.dataset.tip = tip;
-    else delete cell.element.dataset.tip;
+    const tip = column.tip?.(this.item) ?? (cell.isLong ? column.text(this.item) : "");
+    if (tip === "") return;
+    cell.element.dataset.tip = tip;
+    this.explained = cell.element;
   }
 
-  private drawCells(row: number, columns: readonly TableColumn[]): void {
+  private drawCells(row: number, columns: readonly TableColumn[], limits: readonly number[]): void {
     if (columns !== this.madeFor || this.isHeading) this.make(columns, false, columns.map(makeCell));
     columns.forEach((column, position) => {
       const cell = this.cells[position];
-      if (cell?.text) write(cell.text, column.text(row));
-      else if (cell !== undefined) column.render?.(cell.element, row);
+      if (cell === undefined) return;
+      if (cell.text === null) {
+        column.render?.(cell.element, row);
+        return;
+      }
+      const text = column.text(row);
+      write(cell.text, text);
+      const isLong = text.length > (limits[position] ?? 0);
+      if (isLong === cell.isLong) return;
+      cell.isLong = isLong;
+      cell.element.classList.toggle("is-long", isLong);
     });
   }
 
@@ -137,7 +152,10 @@ function makeCell(
   ]
     .filter(Boolean)
     .join(" ");
-  if (column.render !== undefined) return { element, text: null };
+  if (column.render !== undefined) {
+    element.classList.add("is-long");
+    return { element, text: null, isLong: true };
+  }
   const text = document.createTextNode("");
   if (column.keepsEnd) {
     // A cell that clips its beginning runs right to left; the text itself must not.
@@ -146,13 +164,13 @@ function makeCell(
     inner.append(text);
     element.append(inner);
   } else element.append(text);
-  return { element, text };
+  return { element, text, isLong: false };
 }
 
 function makeHeading(span: number): Cell {
   const element = document.createElement("div");
   element.setAttribute("role", "gridcell");
-  element.className = "grid-cell grid-heading";
+  element.className = "grid-cell grid-heading is-long";
   element.style.gridColumn = `1 / span ${span}`;
   element.setAttribute("aria-colspan", String(span));
   const toggle = document.createElement("button");
@@ -162,5 +180,5 @@ function makeHeading(span: number): Cell {
   const text = document.createTextNode("");
   toggle.append(text);
   element.append(toggle);
-  return { element, text };
+  return { element, text, isLong: false };
 }

@@ -66,7 +66,10 @@ export class VirtualTable {
     this.holder.setAttribute("role", "presentation");
     this.body.append(this.holder);
     element.replaceChildren(this.header.element, this.body);
-    this.widths = new ColumnWidths(element);
+    this.widths = new ColumnWidths(element, () => {
+      this.recycleAll();
+      this.draw();
+    });
     this.window = new RowWindow(
       element,
       ROW_HEIGHT,
@@ -187,7 +190,7 @@ export class VirtualTable {
       if (item === undefined || this.drawn.has(index)) continue;
       const reused = this.pool.shift();
       const view = reused ?? new RowView();
-      view.draw(index, item, this.model, this.visibleColumns);
+      view.draw(index, item, this.model, this.visibleColumns, this.widths.limits);
       this.markRow(view);
       this.drawn.set(index, view);
       if (anchor !== undefined && stays !== undefined && index < stays) anchor.before(view.element);
