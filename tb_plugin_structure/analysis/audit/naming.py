@@ -42,6 +42,8 @@ class Names:
         self.sequence_first_calls: list[int] = []
         """Calls of modules that say ``batch_first=False``, in order."""
         self._done = False
+        self._equal: dict[Label, Label] = {}
+        """Layers repeat a few labels: equal ones are one object."""
 
     def of(self, tensor: int) -> Label:
         """One :class:`Dimension` a dimension; unknown meanings are named "?"."""
@@ -104,8 +106,10 @@ class Names:
             except (LookupError, ValueError, ZeroDivisionError):
                 label = None  # other operands than this kernel has in PyTorch: a record of another tool
             if label is not None:
+                label = self._equal.setdefault(label, label)
+                sizes = [d.size for d in label]
                 for output in outputs:
-                    if tuple(d.size for d in label) == tuple(self.shapes[output]):
+                    if sizes == self.shapes[output]:
                         self.labels.setdefault(output, label)
 
     def _backward(self) -> None:
