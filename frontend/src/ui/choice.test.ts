@@ -65,6 +65,12 @@ describe("the pair shown first", () => {
     expect([pair.teacher?.model, pair.student?.model]).toEqual(["resnet50", "resnet18"]);
   });
 
+  it("leaves out what has nothing to show, as long as something else has", () => {
+    const empty = [choice("a", "teacher", 0), choice("a", "student", 0)];
+    expect(defaultPair([...empty, choice("b", "teacher"), choice("b", "student")]).teacher?.run).toBe("b");
+    expect(defaultPair(empty).teacher?.run).toBe("a");
+  });
+
   it("shows one model alone", () => {
     expect(defaultPair([choice("a", "gpt2")])).toMatchObject({ teacher: { model: "gpt2" }, student: null });
     expect(defaultPair([])).toEqual({ teacher: null, student: null });

@@ -83,7 +83,9 @@ export function changedBefore({ steps }: Choice): number | null {
 }
 
 /** Which two to show when the user has not said: by name, else the larger one is the teacher. */
-export function defaultPair(choices: readonly Choice[]): { teacher: Choice | null; student: Choice | null } {
+export function defaultPair(all: readonly Choice[]): { teacher: Choice | null; student: Choice | null } {
+  // Models without attention, or without parameters, only where there is nothing else.
+  const choices = all.some(({ weight }) => weight > 0) ? all.filter(({ weight }) => weight > 0) : all;
   const named = (word: RegExp, run?: string) =>
     choices.find(
       (choice) => word.test(choice.model) && !choice.variant && (run === undefined || choice.run === run),

@@ -5,6 +5,7 @@ import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { ChosenHeads } from "./ChosenHeads";
 import { colour, type Shown } from "./colouring";
 import { HeadTable } from "./HeadTable";
+import { Notes } from "./LayerMap";
 import { Legend } from "./Legend";
 import { Sheet } from "./Sheet";
 import { STATISTICS, statisticText } from "./statistics";
@@ -125,6 +126,7 @@ function OverviewSide({ state, name, overview, layout, thumbnails }: OverviewSid
         {overview.header.model}
         <span class="soft"> layers ↓ heads →{hasCross && " · × cross-attention"}</span>
       </h2>
+      {overview.layers.length === 0 && <Notes notes={overview.header.notes} />}
       <Sheet
         label={`Heads of the ${name}`}
         layout={layout}
