@@ -38,23 +38,28 @@ export class CanvasPen implements Pen {
     context.globalAlpha = 1;
   }
 
-  path(points: ArrayLike<number>, style: PathStyle): void {
-    const n = points.length;
-    if (n < 4) return;
+  paths(routes: readonly ArrayLike<number>[], style: PathStyle): void {
     const { context } = this;
     context.globalAlpha = style.alpha ?? 1;
     context.beginPath();
-    context.moveTo(points[0]!, points[1]!);
-    for (let at = 2; at < n - 2; at += 2) {
-      const [x, y] = [points[at]!, points[at + 1]!];
-      context.quadraticCurveTo(x, y, (x + points[at + 2]!) / 2, (y + points[at + 3]!) / 2);
+    for (const points of routes) {
+      const n = points.length;
+      if (n < 4) continue;
+      context.moveTo(points[0]!, points[1]!);
+      for (let at = 2; at < n - 2; at += 2) {
+        const [x, y] = [points[at]!, points[at + 1]!];
+        context.quadraticCurveTo(x, y, (x + points[at + 2]!) / 2, (y + points[at + 3]!) / 2);
+      }
+      context.lineTo(points[n - 2]!, points[n - 1]!);
     }
-    context.lineTo(points[n - 2]!, points[n - 1]!);
     context.strokeStyle = style.stroke;
     context.lineWidth = style.lineWidth;
     context.setLineDash((style.dash ?? SOLID) as number[]);
     context.stroke();
-    if (style.arrow) this.polygon(arrowHead(points, style.lineWidth), style.stroke, style.alpha);
+    if (style.arrow) {
+      for (const points of routes)
+        this.polygon(arrowHead(points, style.lineWidth), style.stroke, style.alpha);
+    }
     context.globalAlpha = 1;
   }
 

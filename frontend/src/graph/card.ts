@@ -111,10 +111,12 @@ export function cardSize(
   return { width, height: tree.type[node] === NodeType.OPERATOR ? OPERATOR_HEIGHT : CARD_HEIGHT };
 }
 
-/** The label of an edge on one side: the shape of what flows, and how many values. */
+/** The label of an edge on one side: the shape of what flows, its dtype when it is not the model's, how many values. */
 export function edgeLabel(model: ModelSide | null, tensor: number, count: number): string {
   if (!model || tensor < 0) return "";
-  return shapeText(model.shape(tensor)) + (count > 1 ? `  +${count - 1}` : "");
+  const dtype = model.dtype(tensor);
+  const more = count > 1 ? `  +${count - 1}` : "";
+  return `${shapeText(model.shape(tensor))}${dtype === model.usualDtype ? "" : ` ${dtype}`}${more}`;
 }
 
 export function mergedEdgeLabel(

@@ -1,9 +1,11 @@
 import { edgeLabel, mergedEdgeLabel } from "./card";
 import type { DiffTree, SideName } from "./diff_tree";
 import { edgeRoute, edgeSides } from "./edge_route";
+import { MOST_LABELS } from "./layout_plan";
 import type { Level } from "./level";
 import type { LevelLayout } from "./level_layout";
 import type { Frame } from "./look";
+import type { PathStyle, Pen } from "./pen";
 
 /** The data flow of one level. */
 export function edges(
@@ -19,6 +21,10 @@ export function edges(
   const { palette } = look;
   const { tree } = scene;
   const boxes = edgeBoxes(model, layout);
+  const lanes = new Lanes();
+  // As in the layout's `skips`.
+  const drawn = side === null ? 3 : side === "teacher" ? 1 : 2;
+  const labels: { text: string; index: number; strong: boolean }[] = [];
   const [left, top, right, bottom] = [
     view.x - x,
     view.y - y,
@@ -35,7 +41,7 @@ export function edges(
     const route = edgeRoute(scene, model, layout, index, x, y);
     const from = model.children[edge.from] ?? -1;
     const to = model.children[edge.to] ?? -1;
-    const isSkip = layout.isSkip[index] === 1;
+    const isSkip = (layout.skips[index]! & drawn) > 0;
     const touches = (node: number) => node >= 0 && (node === look.selected || node === look.hovered);
     const strong = touches(from) || touches(to);
     const faint = (from >= 0 && look.isFaint(from)) || (to >= 0 && look.isFaint(to));
@@ -48,13 +54,15 @@ export function edges(
           : null;
     const colour = strong ? palette.focus : (tone ?? (isSkip ? palette.textSoft : palette.textFaint));
     const weight = look.weighEdges ? edgeWeight(tree, edge, side) : isSkip ? 1.8 : 1.1;
-    pen.path(route, {
+    const style: PathStyle = {
       stroke: colour,
       lineWidth: Math.max(strong ? weight + 0.8 : weight, 0.6 / scale),
       alpha: faint ? alpha * 0.2 : alpha * (isSkip || strong ? 1 : 0.85),
       dash: tone && !strong ? [5, 3] : [],
       arrow: scale > 0.35 && edge.to < model.children.length,
-    });
+    };
+    if (layout.isLane[index]) lanes.add(edge.from, route, style);
+    else pen.paths([route], style);
     if (isSkip && scale > 0.35) {
       const [cx, cy] = [route[0]!, route[1]!];
       pen.rect(cx - 2.5, cy - 2.5, 5, 5, { fill: colour, radius: 2.5, alpha: faint ? alpha * 0.2 : alpha });
@@ -68,15 +76,41 @@ export function edges(
             side === "teacher" ? edge.teacherTensor : edge.studentTensor,
             edge.count,
           );
-    if (layout.labelX[index] !== undefined && model.edges.length <= 600) {
-      pen.text(text, x + layout.labelX[index]!, y + layout.labelY[index]!, {
-        style: "mono",
-        fill: strong ? palette.text : palette.textSoft,
-        align: "center",
-        backing: palette.page,
-        alpha,
-      });
-    }
+    if (model.edges.length <= MOST_LABELS) labels.push({ text, index, strong });
+  }
+  lanes.draw(pen);
+  const isLane = ({ index }: { index: number }) => layout.isLane[index] === 1;
+  // A lane is named once, where it begins, unless something beside it comes from there with the same name.
+  const named = new Set<string>();
+  labels.sort((a, b) => Number(isLane(a)) - Number(isLane(b)));
+  for (const label of labels) {
+    const { text, index, strong } = label;
+    const name = `${model.edges[index]!.from} ${text}`;
+    if (isLane(label) && named.has(name)) continue;
+    named.add(name);
+    pen.text(text, x + layout.labelX[index]!, y + layout.labelY[index]!, {
+      style: "mono",
+      fill: strong ? palette.text : palette.textSoft,
+      align: "center",
+      backing: palette.page,
+      alpha,
+    });
+  }
+}
+
+/** Edges that run in the lanes of one level, those of one start and style together. */
+class Lanes {
+  private readonly groups = new Map<string, { routes: number[][]; style: PathStyle }>();
+
+  add(from: number, route: number[], style: PathStyle): void {
+    const key = [from, ...Object.values(style)].join();
+    const group = this.groups.get(key) ?? { routes: [], style };
+    group.routes.push(route);
+    this.groups.set(key, group);
+  }
+
+  draw(pen: Pen): void {
+    for (const { routes, style } of this.groups.values()) pen.paths(routes, style);
   }
 }
 

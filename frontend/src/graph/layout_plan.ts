@@ -7,7 +7,7 @@ import { finishNow, type Sliced } from "./sliced";
 import { textWidth } from "./text_width";
 
 /** Edge labels are left out of levels with more edges than this: nobody could read them. */
-const MOST_LABELS = 600;
+export const MOST_LABELS = 600;
 const PORT_HEIGHT = 22;
 
 interface Outline {
@@ -111,6 +111,10 @@ export class LayoutPlan {
       portHeight: isRoot ? PORT_HEIGHT : 0,
       from: Int32Array.from(level.edges, (edge) => edge.from),
       to: Int32Array.from(level.edges, (edge) => edge.to),
+      sides: Uint8Array.from(
+        level.edges,
+        (edge) => Number(edge.teacherTensor >= 0) | (2 * Number(edge.studentTensor >= 0)),
+      ),
       labelWidths: Float32Array.from(level.edges, (edge) =>
         hasLabels ? labelWidth(tree, edge, arrangement) : 0,
       ),

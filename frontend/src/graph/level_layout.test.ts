@@ -18,6 +18,7 @@ function spec(children: number, edges: [number, number][], change: Partial<Level
     portHeight: 0,
     from: Int32Array.from(edges, ([from]) => from),
     to: Int32Array.from(edges, ([, to]) => to),
+    sides: new Uint8Array(edges.length).fill(1),
     labelWidths: new Float32Array(edges.length).fill(60),
     headerHeight: 28,
     ...change,
@@ -100,6 +101,41 @@ describe("one level", () => {
     const right = Math.max(...Array.from(layout.x, (x, node) => x + layout.w[node]!));
     expect(Math.max(...xs)).toBeGreaterThan(right);
     expect(Math.max(...xs)).toBeLessThan(layout.width);
+  });
+
+  it("keeps what all blocks of a stack read out of their way: one lane for all, and no skip connection", () => {
+    // A port that 20 blocks read, as a mask is read.
+    const edges: [number, number][] = [
+      ...chain(20),
+      ...Array.from({ length: 20 }, (_, at) => [20, at] as [number, number]),
+    ];
+    const layout = layoutLevel(spec(20, edges, { inPorts: 1, portWidths: new Float32Array(1) }), noNested);
+    const middles = Array.from({ length: 20 }, (_, node) => layout.x[node]! + layout.w[node]! / 2);
+    for (const middle of middles.slice(3)) expect(middle).toBeCloseTo(middles[3]!, 0);
+    const reached = new Set<number>();
+    for (let edge = 19; edge < edges.length; edge++) {
+      if (!layout.isLane[edge]) continue;
+      let right = 0;
+      for (let at = layout.starts[edge]!; at < layout.starts[edge + 1]!; at++)
+        right = Math.max(right, layout.points[2 * at]!);
+      reached.add(right);
+    }
+    expect(reached.size).toBe(1);
+    expect([...layout.skips]).toEqual(edges.map(() => 0));
+  });
+
+  it("knows the skip connections of each model by its own edges", () => {
+    // 0 → 1 → 2 in the teacher; the student has no 1. Both have 2 → 3 → 4, and 2 → 4 is a residual.
+    const edges: [number, number][] = [
+      [0, 1],
+      [1, 2],
+      [0, 2],
+      [2, 3],
+      [3, 4],
+      [2, 4],
+    ];
+    const layout = layoutLevel(spec(5, edges, { sides: Uint8Array.of(1, 1, 2, 3, 3, 3) }), noNested);
+    expect([...layout.skips]).toEqual([0, 0, 0, 0, 0, 3]);
   });
 
   it("lays out a flat chain of 20,000 without dagre's recursion", () => {

@@ -21,6 +21,8 @@ export interface LevelSpec {
   portHeight: number;
   from: Int32Array;
   to: Int32Array;
+  /** Which models have each edge: 1 the teacher, 2 the student, 3 both. */
+  sides: Uint8Array;
   labelWidths: Float32Array;
   headerHeight: number;
 }
@@ -40,8 +42,10 @@ export interface LevelLayout {
   starts: Uint32Array;
   labelX: Float32Array;
   labelY: Float32Array;
-  /** 1: it passes by others (a residual or skip connection). */
-  isSkip: Uint8Array;
+  /** In which models it passes by others (a residual or skip connection): as `sides` of a spec; 0 in none. */
+  skips: Uint8Array;
+  /** 1: it runs in the lane of its start, as others from there do. */
+  isLane: Uint8Array;
 }
 
 export const PADDING = 14;
@@ -51,6 +55,10 @@ export const LABEL_HEIGHT = 14;
 /** Beyond these, dagre takes too long (or its recursion too deep) and edges get lanes of their own. */
 const MOST_CHILDREN = 300;
 const LONGEST_SPAN = 10;
+/** An edge to the next layer or the one after it needs no lane, wherever else its start leads. */
+const NEAR = 2;
+/** The input of a block is read by its projections and its residual; more readers share something else. */
+const MOST_READERS = 8;
 const LANE = 9;
 /** How far from its corner a line of a lane is straight again. */
 const BEND = 9;
@@ -81,13 +89,44 @@ export function layoutLevel(
     h[port] = spec.portHeight;
   }
   const ranks = longestPathRanks(total, spec.from, spec.to);
-  const isLong = Uint8Array.from(spec.from, (from, edge) =>
-    ranks[spec.to[edge]!]! - ranks[from]! > LONGEST_SPAN ? 1 : 0,
-  );
+  const isLong = longEdges(spec, ranks);
   const placed =
     children > MOST_CHILDREN ? layoutLayers(spec, w, h, ranks) : stretched(spec, w, h, isLong, closed);
   straightenPorts(spec, w, h, placed);
   return frame(spec, w, h, ranks, isLong, placed);
+}
+
+/**
+ * Edges that get a lane beside the drawing: those that pass many layers, and with them whatever comes from the same
+ * place. A mask that all blocks of a stack read would otherwise push the first blocks apart.
+ */
+function longEdges(spec: LevelSpec, ranks: Int32Array): Uint8Array {
+  const span = (edge: number) => ranks[spec.to[edge]!]! - ranks[spec.from[edge]!]!;
+  const reachFar = new Set(spec.from.filter((_, edge) => span(edge) > LONGEST_SPAN));
+  return Uint8Array.from(spec.from, (from, edge) =>
+    span(edge) > LONGEST_SPAN || (reachFar.has(from) && span(edge) > NEAR) ? 1 : 0,
+  );
+}
+
+/**
+ * Residual and skip connections, of each model by its own edges: what passes by a part that only the other one has is
+ * none. What many read at the border, as all blocks read a mask, passes nothing by either.
+ */
+function skips(spec: LevelSpec, ranks: Int32Array): Uint8Array {
+  const children = spec.widths.length;
+  const found = new Uint8Array(spec.from.length);
+  for (const side of [1, 2]) {
+    const own = Array.from(spec.sides.keys()).filter((edge) => spec.sides[edge]! & side);
+    const from = Int32Array.from(own, (edge) => spec.from[edge]!);
+    const to = Int32Array.from(own, (edge) => spec.to[edge]!);
+    const readers = new Uint32Array(ranks.length);
+    for (const node of from) readers[node]!++;
+    findSkips(ranks.length, from, to, ranks).forEach((isSkip, at) => {
+      const isShared = from[at]! >= children && readers[from[at]!]! > MOST_READERS;
+      if (isSkip && !isShared) found[own[at]!]! |= side;
+    });
+  }
+  return found;
 }
 
 /** The drawing with everything closed, moved apart for what is open. */
@@ -212,11 +251,12 @@ function squareRoutes(routes: (number[] | null)[], y: Float32Array, h: Float32Ar
   });
 }
 
-/** Out of a node, sideways to a lane, along it, and back: with tight corners, however long the lane is. */
-function alongLane(start: [number, number], end: [number, number], lane: number): number[] {
+/** Out of a node, sideways to a lane `below` it, along the lane, and back: with tight corners, however long it is. */
+function alongLane(start: [number, number], end: [number, number], lane: number, below: number): number[] {
   const [sx, sy] = start;
   const [ex, ey] = end;
-  const out = [sx, sy + 7, sx + BEND, sy + 9, lane - BEND, sy + 9, lane, sy + 11, lane, sy + 11 + BEND];
+  const turn = sy + below;
+  const out = [sx, turn - 2, sx + BEND, turn, lane - BEND, turn, lane, turn + 2, lane, turn + 2 + BEND];
   const back = [lane, ey - 11 - BEND, lane, ey - 11, lane - BEND, ey - 9, ex + BEND, ey - 9, ex, ey - 7];
   return [...start, ...out, ...back, ...end];
 }
@@ -271,6 +311,9 @@ function frame(
   if (!hasPills) {
     for (let port = children; port < w.length; port++) y[port] = port < firstOut ? 0 : height;
   }
+  // What comes through the upper border turns below the header, not across the name in it.
+  const laneDepth = (from: number) =>
+    from >= children && !hasPills ? spec.headerHeight + 4 + 4 * Math.min(3, lanes.get(from) ?? 0) : 9;
   const routes = placed.routes.map((route, edge) => {
     const from = spec.from[edge]!;
     const to = spec.to[edge]!;
@@ -279,7 +322,7 @@ function frame(
     if (!route) {
       if (!isLong[edge]) return [...start, ...end];
       const lane = right + dx + PADDING / 2 + LANE * (lanes.get(from) ?? 0);
-      return alongLane(start, end, lane);
+      return alongLane(start, end, lane, laneDepth(from));
     }
     const points = route.map((value, index) => value + (index % 2 ? dy : dx));
     // A port's route ends on the border, not where the layered drawing had it.
@@ -301,12 +344,18 @@ function frame(
     h,
     points: Float32Array.from(routes.flat()),
     starts,
+    // Of what runs in a lane it stands on the line, beside where it turns.
     labelX: Float32Array.from(routes, (route, edge) =>
-      placed.labels[edge] ? placed.labels[edge][0] + dx : route[0]!,
+      placed.labels[edge]
+        ? placed.labels[edge][0] + dx
+        : route[0]! + (isLong[edge] ? BEND + spec.labelWidths[edge]! / 2 : 0),
     ),
     labelY: Float32Array.from(routes, (route, edge) =>
-      placed.labels[edge] ? placed.labels[edge][1] + dy : route[1]! + 10,
+      placed.labels[edge]
+        ? placed.labels[edge][1] + dy
+        : route[1]! + (isLong[edge] ? laneDepth(spec.from[edge]!) : 10),
     ),
-    isSkip: findSkips(w.length, spec.from, spec.to, ranks),
+    skips: skips(spec, ranks),
+    isLane: isLong,
   };
 }

@@ -21,6 +21,7 @@ export class ModelSide {
   private cachedProducers: Int32Array | null = null;
   private cachedReaders: { offsets: Uint32Array; operators: Uint32Array } | null = null;
   private cachedSizes: Float64Array | null = null;
+  private usual: string | null = null;
   private cachedUntied: Float64Array | null | undefined;
   private cachedModuleChildren: number[][] | null = null;
   private readonly sums = new Map<string, { known: Float64Array; unknown: Uint32Array }>();
@@ -109,6 +110,24 @@ export class ModelSide {
 
   dtype(tensor: number): string {
     return this.tables.tensors.text("dtype", tensor);
+  }
+
+  /** What most tensors are; "" without any. Labels say only what differs from it. */
+  get usualDtype(): string {
+    this.usual ??= this.findUsualDtype();
+    return this.usual;
+  }
+
+  private findUsualDtype(): string {
+    const { tensors } = this.tables;
+    const counts = new Map<number, number>();
+    let [usual, most] = [-1, 0];
+    tensors.number("dtype").forEach((text, tensor) => {
+      const count = (counts.get(text) ?? 0) + 1;
+      counts.set(text, count);
+      if (count > most) [usual, most] = [tensor, count];
+    });
+    return usual < 0 ? "" : this.dtype(usual);
   }
 
   device(tensor: number): string {

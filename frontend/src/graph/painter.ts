@@ -42,7 +42,7 @@ export function paint(
 function heading(frame: Frame, x: number): void {
   const { scene, look, side, scale } = frame;
   const { teacher, student } = scene.tree.sides;
-  const of = (model: typeof teacher) => `${model.label}  ${model.callClass(0)}`;
+  const of = (model: typeof teacher) => `${model.label}  ${model.callClass(0)}  ${model.usualDtype}`;
   const text =
     side === null && student
       ? `T ${of(teacher)}   ↔   S ${of(student)}`
@@ -213,7 +213,7 @@ export function paintPairing(
       radius: 8,
     });
   }
-  pen.path([from.x, from.y, to.x, to.y], {
+  pen.paths([[from.x, from.y, to.x, to.y]], {
     stroke: palette.focus,
     lineWidth: Math.max(2, 2 / scale),
     dash: target ? [] : [6 / scale, 4 / scale],

@@ -32,8 +32,11 @@ export interface WriteStyle {
 /** What the graph is drawn with: a canvas, or an SVG document. */
 export interface Pen {
   rect(x: number, y: number, width: number, height: number, style: RectStyle): void;
-  /** A curve through `points` (x, y alternating), which runs straight into its ends. */
-  path(points: ArrayLike<number>, style: PathStyle): void;
+  /**
+   * Curves through points (x, y alternating), which run straight into their ends. What several of them have in common
+   * is drawn once: a line that branches is as dark before it branches as after.
+   */
+  paths(routes: readonly ArrayLike<number>[], style: PathStyle): void;
   /** A closed outline with straight sides. */
   polygon(points: ArrayLike<number>, fill: string, alpha?: number): void;
   /** `y` is the middle of the line. */

@@ -20,6 +20,7 @@ function laidOut(
     portHeight: 0,
     from: Int32Array.from(edges, ([from]) => from),
     to: Int32Array.from(edges, ([, to]) => to),
+    sides: new Uint8Array(edges.length).fill(1),
     labelWidths: new Float32Array(edges.length).fill(50),
     headerHeight: 28,
   };

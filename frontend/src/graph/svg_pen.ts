@@ -14,17 +14,23 @@ export class SvgPen implements Pen {
     );
   }
 
-  path(points: ArrayLike<number>, style: PathStyle): void {
-    const n = points.length;
-    if (n < 4) return;
-    let d = `M${short(points[0]!)} ${short(points[1]!)}`;
-    for (let at = 2; at < n - 2; at += 2) {
-      const [x, y] = [points[at]!, points[at + 1]!];
-      d += `Q${short(x)} ${short(y)} ${short((x + points[at + 2]!) / 2)} ${short((y + points[at + 3]!) / 2)}`;
+  paths(routes: readonly ArrayLike<number>[], style: PathStyle): void {
+    let d = "";
+    for (const points of routes) {
+      const n = points.length;
+      if (n < 4) continue;
+      d += `M${short(points[0]!)} ${short(points[1]!)}`;
+      for (let at = 2; at < n - 2; at += 2) {
+        const [x, y] = [points[at]!, points[at + 1]!];
+        d += `Q${short(x)} ${short(y)} ${short((x + points[at + 2]!) / 2)} ${short((y + points[at + 3]!) / 2)}`;
+      }
+      d += `L${short(points[n - 2]!)} ${short(points[n - 1]!)}`;
     }
-    d += `L${short(points[n - 2]!)} ${short(points[n - 1]!)}`;
     this.parts.push(`<path d="${d}" fill="none"${stroke(style)}${opacity(style.alpha)}/>`);
-    if (style.arrow) this.polygon(arrowHead(points, style.lineWidth), style.stroke, style.alpha);
+    if (style.arrow) {
+      for (const points of routes)
+        this.polygon(arrowHead(points, style.lineWidth), style.stroke, style.alpha);
+    }
   }
 
   polygon(points: ArrayLike<number>, fill: string, alpha?: number): void {

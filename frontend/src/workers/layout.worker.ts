@@ -34,8 +34,8 @@ self.onmessage = ({ data }: MessageEvent<LayoutRequest>) => {
   } catch (error) {
     answer.error = String(error);
   }
-  const buffers = answer.layouts.flatMap(({ x, y, w, h, points, starts, labelX, labelY, isSkip }) =>
-    [x, y, w, h, points, starts, labelX, labelY, isSkip].map((array) => array.buffer as ArrayBuffer),
+  const buffers = answer.layouts.flatMap(({ x, y, w, h, points, starts, labelX, labelY, skips, isLane }) =>
+    [x, y, w, h, points, starts, labelX, labelY, skips, isLane].map((array) => array.buffer as ArrayBuffer),
   );
   self.postMessage(answer, { transfer: [...new Set(buffers)] });
 };
