@@ -212,6 +212,7 @@ class StructureWriter:
             tokens=tokens,
             optimizer=optimizer,
             variant=self._full_variant(variant),
+            structures=structure,
             **options,
         )
         started = False

@@ -21,6 +21,7 @@ from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
 from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.importers import structure_of_program
+from tb_plugin_structure.capture.listening import ListeningObserver
 from tb_plugin_structure.capture.memory import measure_memory
 from tb_plugin_structure.capture.modules import without_local_wrappers
 from tb_plugin_structure.capture.nested import named_arguments
@@ -59,6 +60,7 @@ class Region:
         attention: AttentionOptions | None = None,
         tokens: Mapping[str, Any] | None = None,
         optimizer: torch.optim.Optimizer | None = None,
+        structures: bool = True,
     ) -> None:
         if source not in _SOURCES:
             raise ValueError(f"source is {source!r}, expected one of {', '.join(map(repr, _SOURCES))}")
@@ -76,8 +78,9 @@ class Region:
         self._observed = [ObservedModel(name, model) for name, model in models.items()]
         if self._attention is not None:
             listeners = [*listeners, self._attention]
-        self._observer = Observer(self._observed, listeners)
-        self._gradients = GradientFlow(self._observed, optimizer) if gradients else None
+        self._records_structures = structures
+        self._observer = (Observer if structures else ListeningObserver)(self._observed, listeners)
+        self._gradients = GradientFlow(self._observed, optimizer) if gradients and structures else None
         self._notes_for: dict[str, str] = {}
         self._strict = False
         self._exits = contextlib.ExitStack()
@@ -103,6 +106,11 @@ class Region:
         self._exits.close()
         if self._attention is not None:
             self.attention = self._attention.captures
+        if not self._records_structures:
+            fault = self._observer.fault
+            for capture in self.attention.values() if fault is not None else ():
+                capture.notes.append(f"incomplete: recording stopped on {type(fault).__name__}: {fault}")
+            return
         collecting = gc.isenabled()
         gc.disable()  # thousands of small objects are made and none dies: looking for cycles would double the time
         try:
@@ -162,6 +170,7 @@ def observe(
     configs: Mapping[str, Any] | None = None,
     listeners: Sequence[Any] = (),
     gradients: bool = True,
+    structures: bool = True,
 ) -> Region:
     """Observe what models execute in a region of your own code. Nothing is run and nothing is changed.
 
@@ -182,6 +191,8 @@ def observe(
             ``after_kernel(func, args, kwargs, result, call)``; `call` has ``model`` (name), ``module_path``,
             ``ordinal`` (k-th call of that module in this region) and ``module``.
         gradients: Measure the gradient norm of each parameter when a backward pass runs within the region.
+        structures: False for attention and `listeners` alone: no structure and no gradient is recorded, at a fraction
+            of the cost.
     """
     return Region(
         models,
@@ -193,6 +204,7 @@ def observe(
         attention=attention,
         tokens=tokens,
         optimizer=optimizer,
+        structures=structures,
     )
 
 

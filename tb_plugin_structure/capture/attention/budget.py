@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tb_plugin_structure.capture.attention.kept import KeptHead, stored_bytes
 from tb_plugin_structure.capture.attention.maps import AttentionMap
-from tb_plugin_structure.capture.attention.summary import OVERVIEW_CELLS
+from tb_plugin_structure.capture.attention.overview_planes import OVERVIEW_CELLS
 from tb_plugin_structure.records.attention import AttentionOverview
 
 if TYPE_CHECKING:

@@ -106,7 +106,6 @@ def _visible(source: QueryKeySource, example: int, head: int) -> Visible | None:
     count = np.zeros(queries, np.int64)
     seen = torch.zeros(keys, dtype=torch.bool, device=source.device)
     arguments = source.arguments
-    chosen = torch.tensor([head], dtype=torch.int64, device=source.device)
     block = max(1, _BLOCK_CELLS // max(1, keys))
     for first in range(0, queries, block):
         rows = torch.arange(first, min(queries, first + block), device=source.device)
@@ -115,7 +114,7 @@ def _visible(source: QueryKeySource, example: int, head: int) -> Visible | None:
         if positions is not None:
             visible = visible & positions
         if arguments.mask is not None:
-            mask = source.mask_rows(example, chosen, rows)
+            mask = source.mask_rows(example, [head], rows)
             if mask.dtype == torch.bool:
                 visible = visible & mask
             else:

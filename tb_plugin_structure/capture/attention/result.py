@@ -12,7 +12,7 @@ from tb_plugin_structure.capture.attention.axes import AxisFinder
 from tb_plugin_structure.capture.attention.kept import MATRIX, KeptHead, add_details
 from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.options import AttentionOptions
-from tb_plugin_structure.capture.attention.summary import OVERVIEW_CELLS
+from tb_plugin_structure.capture.attention.overview_planes import OVERVIEW_CELLS
 from tb_plugin_structure.records.attention import AttentionOverview, encode_detail, encode_matrix
 from tb_plugin_structure.records.schema import ATTENTION_STATISTICS
 from tb_plugin_structure.records.table import Array

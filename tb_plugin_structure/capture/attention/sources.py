@@ -76,49 +76,70 @@ class QueryKeySource:
         self.key_heads, self.keys = key.shape[1], key.shape[2]
         self.scale = 1.0 / math.sqrt(max(width, 1)) if arguments.scale is None else float(arguments.scale)
         self.device = query.device
+        self._converted: tuple[tuple[int, int, int], torch.Tensor] | None = None
 
     def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
-        chosen = torch.tensor(heads, dtype=torch.int64, device=self.device)
-        group = max(1, self.heads // max(1, self.key_heads))
-        query = self.query[example].index_select(0, chosen).index_select(1, rows).float()
-        # Grouped queries: heads of a group read the same key head; keys are indexed, the cache is not repeated.
-        key = self.key[example if self.key.shape[0] > 1 else 0].index_select(0, chosen // group).float()
-        scores = torch.matmul(query, key.transpose(-1, -2)) * self.scale
         arguments = self.arguments
+        scores = self._products(example, heads, rows).mul_(self.scale)
         if arguments.softcap:
-            scores = torch.tanh(scores / arguments.softcap) * arguments.softcap
+            scores.div_(arguments.softcap).tanh_().mul_(arguments.softcap)
         visible = self.positions_visible(rows)
         if visible is not None:
-            scores = scores.masked_fill(~visible, -math.inf)
+            scores.masked_fill_(~visible, -math.inf)
         if arguments.alibi_slopes is not None:
             slopes = arguments.alibi_slopes.detach()
-            slopes = (slopes[example] if slopes.dim() == 2 else slopes).float()[chosen]
+            slopes = (slopes[example] if slopes.dim() == 2 else slopes).float()[heads]
             columns = torch.arange(self.keys, device=self.device)
             distance = (rows[:, None] + (self.keys - self.queries) - columns[None, :]).abs().float()
-            scores = scores - slopes[:, None, None] * distance
+            scores -= slopes[:, None, None] * distance
         if self.mask is not None:
-            mask = self.mask_rows(example, chosen, rows)
+            mask = self.mask_rows(example, heads, rows)
             if mask.dtype == torch.bool:
                 allowed = mask
-                scores = scores.masked_fill(~mask, -math.inf)
+                scores.masked_fill_(~mask, -math.inf)
             else:
-                scores = scores + mask.float()
+                scores += mask.float()
                 allowed = ~(mask <= MASK_BELOW)  # NaN is no mask
             visible = allowed if visible is None else visible & allowed
         if arguments.score_change is not None:
             scores = arguments.score_change(scores, example, heads, rows)
             changed = ~(scores <= NOTHING_BELOW)
             visible = changed if visible is None else visible & changed
-        if visible is not None:
-            visible = visible.expand(-1, len(rows), self.keys)
         if arguments.sinks is not None:
-            sinks = arguments.sinks.detach().float()[chosen][:, None, None].expand(*scores.shape[:2], 1)
+            sinks = arguments.sinks.detach().float()[heads][:, None, None].expand(*scores.shape[:2], 1)
             probabilities = torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
         else:
             probabilities = torch.softmax(scores, -1)
         if visible is not None:
-            probabilities = probabilities.masked_fill(~visible.any(-1, keepdim=True), 0.0)
+            visible = visible.expand(-1, len(rows), self.keys)
+            seeing = visible.any(-1, keepdim=True)
+            if not bool(seeing.all()):
+                probabilities = probabilities.masked_fill(~seeing, 0.0)
         return Rows(probabilities, visible)
+
+    def _products(self, example: int, heads: list[int], rows: torch.Tensor) -> torch.Tensor:
+        """q kᵀ in float32, [heads, rows, keys]. Under grouped queries the heads of a group are rows of one product
+        with the key head they share: no key is repeated."""
+        group = max(1, self.heads // max(1, self.key_heads))
+        first, last = heads[0], heads[-1]
+        together = last - first + 1 == len(heads) and (group == 1 or (first % group == 0 and len(heads) % group == 0))
+        if together:
+            query = self.query[example, first : last + 1].index_select(1, rows).float()
+            key = self._float_keys(example, first // group, last // group + 1)
+            folded = query.view(len(key), len(heads) // len(key) * len(rows), query.shape[-1])
+            return torch.bmm(folded, key.transpose(1, 2)).view(len(heads), len(rows), self.keys)
+        numbers = torch.tensor(heads, dtype=torch.int64, device=self.device)
+        query = self.query[example].index_select(0, numbers).index_select(1, rows).float()
+        key = self.key[example if self.key.shape[0] > 1 else 0].index_select(0, numbers // group).float()
+        return torch.bmm(query, key.transpose(1, 2))
+
+    def _float_keys(self, example: int, first: int, end: int) -> torch.Tensor:
+        """Key heads [first, end) in float32, [heads, keys, width]; kept for the next block of rows."""
+        wanted = (example, first, end)
+        if self._converted is None or self._converted[0] != wanted:
+            key = self.key[example if self.key.shape[0] > 1 else 0, first:end]
+            self._converted = (wanted, key.float())
+        return self._converted[1]
 
     def positions_visible(self, rows: torch.Tensor) -> torch.Tensor | None:
         """[1, rows, keys]: what causality and window allow."""
@@ -140,15 +161,15 @@ class QueryKeySource:
             visible &= columns <= own + right
         return visible.unsqueeze(0)
 
-    def mask_rows(self, example: int, heads: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def mask_rows(self, example: int, heads: list[int], rows: torch.Tensor) -> torch.Tensor:
         """[heads or 1, rows or 1, keys] of a mask that may lack axes."""
         mask = self.mask
         assert mask is not None
         while mask.dim() < 4:
             mask = mask.unsqueeze(0)
         mask = mask[example if mask.shape[0] > 1 else 0]
-        if mask.shape[0] > 1:
-            mask = mask.index_select(0, heads)
+        if mask.shape[0] > 1 and len(heads) < mask.shape[0]:
+            mask = mask[heads]
         if mask.shape[1] > 1:
             mask = mask.index_select(1, rows)
         return mask[..., : self.keys]  # some kernels want masks padded to a multiple of eight
@@ -179,14 +200,22 @@ class MatrixSource:
         self.width = width
 
     def rows(self, example: int, heads: list[int], rows: torch.Tensor) -> Rows:
-        chosen = torch.tensor(heads, dtype=torch.int64, device=self.device)
-        probabilities = self.matrix[example].index_select(0, chosen).index_select(1, rows).float()
+        probabilities = _of_heads(self.matrix[example], heads).index_select(1, rows).float()
         if self.scores is None:
             return Rows(probabilities)
-        scores = self.scores[example].index_select(0, chosen).index_select(1, rows)
+        scores = _of_heads(self.scores[example], heads).index_select(1, rows)
+        if not scores.numel() or bool(scores.amin() > MASK_BELOW):
+            return Rows(probabilities)
         highest, lowest = scores.amax(-1, keepdim=True), scores.amin(-1, keepdim=True)
         # Scores can be huge in earnest, but adding the smallest number of a dtype makes them all equal.
         no_key = (highest <= NOTHING_BELOW) | ((highest <= SCORE_BELOW) & (highest == lowest))
-        # transformers' eager code gives a fully masked row the uniform distribution: it says nothing.
-        probabilities = probabilities.masked_fill(no_key, 0.0)
-        return Rows(probabilities, ~((scores <= MASK_BELOW) & (probabilities == 0)))
+        if bool(no_key.any()):
+            # transformers' eager code gives a fully masked row the uniform distribution: it says nothing.
+            probabilities = probabilities.masked_fill(no_key, 0.0)
+        return Rows(probabilities, (scores > MASK_BELOW) | (probabilities != 0))
+
+
+def _of_heads(tensor: torch.Tensor, heads: list[int]) -> torch.Tensor:
+    """[heads, …]: a view where they follow one another."""
+    first, last = heads[0], heads[-1]
+    return tensor[first : last + 1] if last - first + 1 == len(heads) else tensor[heads]

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from tb_plugin_structure.capture.attention.maps import AttentionMap
+from tb_plugin_structure.capture.attention.row_statistics import RowValues, mean_statistics
 from tb_plugin_structure.capture.attention.sources import MatrixSource
-from tb_plugin_structure.capture.attention.summary import RowValues, Summary, mean_statistics, summarize
+from tb_plugin_structure.capture.attention.summary import Summary, summarize
 
 
 def stitched(maps: Sequence[AttentionMap]) -> list[AttentionMap]:
@@ -76,7 +77,7 @@ def _joined_summary(parts: Sequence[Summary], queries: int, keys: int) -> Summar
         begin += rows
     rows_of = [part.per_row for part in parts if part.per_row is not None]
     per_row = RowValues(
-        {name: np.concatenate([rows.values[name] for rows in rows_of], 1) for name in rows_of[0].values},
+        np.concatenate([rows.values for rows in rows_of], 2),
         np.concatenate([rows.counted for rows in rows_of], 1),
         np.concatenate([rows.masked for rows in rows_of], 1),
         np.arange(queries),

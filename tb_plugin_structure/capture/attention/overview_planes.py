@@ -1,0 +1,89 @@
+"""Overview planes: the largest probability and the mass of each of at most 64 x 64 cells."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from tb_plugin_structure.records.table import Array
+
+OVERVIEW_CELLS = 64
+"""An overview plane has at most this many rows and columns."""
+
+_WIDE_CELL = 32
+"""From this width a plain reduction over the keys of a cell is faster than a pooling kernel."""
+
+
+def cells_of_rows(positions: Array, length: int, cells: int) -> Array:
+    """The overview row of each query position."""
+    found: Array = np.searchsorted(_bounds(length, cells), positions, side="right") - 1
+    return found
+
+
+def _bounds(length: int, cells: int) -> Array:
+    """First position of each overview cell: cell c covers [c·length // cells, (c + 1)·length // cells)."""
+    return np.arange(cells, dtype=np.int64) * length // max(cells, 1)
+
+
+@lru_cache(maxsize=64)
+def _segments(length: int, cells: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions of each cell, [cells · widest], and [cells] 1 where a cell is as wide as the widest; the others, which
+    are narrower by one, name their last position twice."""
+    begin = _bounds(length, cells)
+    end = np.append(begin[1:], length)
+    widest = int((end - begin).max())
+    table = np.minimum(begin[:, None] + np.arange(widest)[None, :], end[:, None] - 1)
+    return torch.from_numpy(table.ravel()).to(device), torch.from_numpy((end - begin == widest).astype(np.float32)).to(
+        device
+    )
+
+
+def row_blocks(row_cells: Array, most_rows: int) -> list[tuple[int, int]]:
+    """Ranges of rows, at most `most_rows` each; where overview cells have equally many rows, whole cells."""
+    rows = len(row_cells)
+    in_a_cell = int((row_cells == row_cells[0]).sum()) if rows else 1
+    if in_a_cell <= most_rows:
+        most_rows -= most_rows % in_a_cell
+    return [(begin, min(begin + most_rows, rows)) for begin in range(0, rows, most_rows)]
+
+
+def pool_keys(p: torch.Tensor, cells: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Largest value and sum over the keys of each overview column, [heads, rows, columns]."""
+    heads, rows, keys = p.shape
+    if keys == cells or not p.numel():
+        return p, p
+    width = keys // cells
+    if keys == cells * width:
+        parts = p.reshape(heads, rows, cells, width)
+        if width >= _WIDE_CELL:
+            return parts.amax(-1), parts.sum(-1)
+        largest = torch.nn.functional.max_pool1d(p.reshape(heads * rows, 1, keys), width)
+        return largest.view(heads, rows, cells), parts.sum(-1)
+    positions, is_widest = _segments(keys, cells, p.device)
+    gathered = p.index_select(-1, positions)
+    largest = torch.nn.functional.max_pool1d(gathered.view(heads * rows, 1, -1), width + 1)
+    parts = gathered.view(heads, rows, cells, width + 1)
+    return largest.view(heads, rows, cells), parts[..., :width].sum(-1).addcmul_(parts[..., width], is_widest)
+
+
+def pool_rows(largest: torch.Tensor, total: torch.Tensor, row_cells: Array) -> tuple[Array, Array]:
+    """Largest value, and sum over rows, of the overview rows that these query rows reach."""
+    heads, rows, width = largest.shape
+    first, last = int(row_cells[0]), int(row_cells[-1])
+    cells = last - first + 1
+    if cells == rows:
+        return largest.cpu().numpy(), total.cpu().numpy()
+    if rows % cells == 0 and np.array_equal(row_cells, np.repeat(np.arange(first, last + 1), rows // cells)):
+        shape = (heads, cells, rows // cells, width)
+        return largest.reshape(shape).amax(2).cpu().numpy(), total.reshape(shape).sum(2).cpu().numpy()
+    if bool((np.diff(row_cells) > 0).all()):  # chosen rows, each in a cell of its own
+        highest, summed = np.zeros((2, heads, cells, width), np.float32)
+        highest[:, row_cells - first], summed[:, row_cells - first] = largest.cpu().numpy(), total.cpu().numpy()
+        return highest, summed
+    index = torch.as_tensor(row_cells - first, device=largest.device)
+    empty = largest.new_zeros(heads, cells, width)
+    added = torch.index_add(empty, 1, index, total)
+    most = empty.scatter_reduce(1, index[None, :, None].expand(largest.shape), largest, "amax", include_self=True)
+    return most.cpu().numpy(), added.cpu().numpy()

@@ -1,0 +1,86 @@
+"""Watches a region for its listeners alone: which module call a kernel runs in, and nothing that a structure needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tb_plugin_structure.capture.higher_order import HigherOrderMode
+from tb_plugin_structure.capture.kernels import KernelFacts, facts_of
+from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer, _in_backward
+
+
+class ListeningObserver(Observer):
+    """An observer that keeps no kernels, values, arguments or call sites: for regions that record attention alone."""
+
+    def _register(self, index: int, model: ObservedModel) -> None:
+        for row, entry in enumerate(model.table.entries):
+            module = entry.module()
+            if module is not None and (row == 0 or id(module) not in self._owner_of):
+                self._owner_of[id(module)] = (index, row)
+
+    def mode(self) -> TorchDispatchMode:
+        """A mode that tells the listeners of every kernel."""
+
+        class ListeningMode(HigherOrderMode):
+            pass
+
+        ListeningMode.__torch_dispatch__ = _dispatcher(self)  # type: ignore[assignment]
+        return ListeningMode()  # type: ignore[no-untyped-call]
+
+    def _enter(self, owner: tuple[int, int], module: nn.Module, args: Any) -> None:
+        index, row = owner
+        stack = self.stack
+        if row and not any(self.calls[call].model == index for call in stack):
+            # A part is called without the model around it, e.g. model.encode(x): the model's own call is implied.
+            self._enter((index, 0), self.models[index].table.model, ())
+        key = (index, row)
+        ordinal = self._calls_of.get(key, 0)
+        self._calls_of[key] = ordinal + 1
+        self._ordinals.append(ordinal)
+        stack.append(len(self.calls))
+        self.calls.append(ModuleCall(index, row, -1, ordinal, 0))
+        self._counted = len(self.calls)
+
+    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        owner = self._owner_of.get(id(module))
+        stack, calls = self.stack, self.calls
+        for position in range(len(stack) - 1, -1, -1):
+            top = calls[stack[position]]
+            if (top.model, top.module) == owner:
+                del stack[position:]
+                return
+
+
+def _dispatcher(observer: Observer) -> Callable[..., Any]:
+    stack, listeners = observer.stack, tuple(observer.listeners)
+    known: dict[Any, KernelFacts] = {}
+
+    def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        facts = known.get(func)
+        if facts is None:
+            facts = known[func] = facts_of(func)
+        heard = stack and not observer.paused and not facts.skipped and _in_backward() == -1
+        if heard:
+            try:
+                call = observer.context()
+                for listener in listeners:
+                    listener.before_kernel(func, args, kwargs, call)
+            except Exception as error:
+                observer.give_up(error)
+                heard = False
+        result = facts.run(*args, **kwargs)
+        if heard:
+            try:
+                call = observer.context()
+                for listener in listeners:
+                    listener.after_kernel(func, args, kwargs, result, call)
+            except Exception as error:
+                observer.give_up(error)
+        return result
+
+    return dispatch
