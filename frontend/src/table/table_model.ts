@@ -195,6 +195,15 @@ export class TableModel {
     return this.changes;
   }
 
+  /** Cells of some columns hold other values now, e.g. those of another training step. */
+  valuesChanged(columns: Iterable<string>): void {
+    for (const id of columns) {
+      this.textCache.delete(id);
+      this.rankCache.delete(id);
+    }
+    this.invalidate();
+  }
+
   private invalidate(): void {
     this.changes++;
     this.cachedItems = null;

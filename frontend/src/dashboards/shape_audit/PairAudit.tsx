@@ -8,6 +8,7 @@ import { copyText } from "../../ui/copy";
 import { type ExportItem, Frame } from "../../ui/Frame";
 import { exactNumber, ratio, shortBytes, shortDuration, shortNumber } from "../../ui/format";
 import { useKeys } from "../../ui/keys";
+import { Later } from "../../ui/Later";
 import { Show } from "../../ui/States";
 import type { Session } from "../../ui/session";
 import { comparisonParameters } from "../../wire/comparison";
@@ -33,6 +34,9 @@ const LEVEL_NAMES = [
   [2, "blocks"],
   [3, "leaves"],
 ] as const;
+
+const loadMeasuredChoice = () => import("./MeasuredChoice").then(({ MeasuredChoice }) => MeasuredChoice);
+const loadMeasuredStep = () => import("./MeasuredChoice").then(({ MeasuredStep }) => MeasuredStep);
 
 interface PairAuditProps {
   session: Session;
@@ -132,11 +136,19 @@ export function PairAudit({ session, state, empty }: PairAuditProps) {
                       ))}
                     </div>
                   }
+                  measured={
+                    state.measured.value && (
+                      <Later load={loadMeasuredChoice} with={{ state, measured: state.measured.value }} />
+                    )
+                  }
                 >
                   <RowCount state={state} table={shown} />
                   <span class="spring" />
                   <TotalsLine table={shown} />
                 </TableTools>
+                {state.measured.value && (
+                  <Later load={loadMeasuredStep} with={{ state, measured: state.measured.value }} />
+                )}
                 <div class="table-host">
                   <DataTable
                     label="Shape audit"

@@ -19,6 +19,8 @@ interface TableToolsProps {
   onResetColumns: () => void;
   /** Between the search and the columns. */
   choices: ComponentChildren;
+  /** By what the cells are coloured. */
+  measured?: ComponentChildren;
   /** Behind the columns. */
   children: ComponentChildren;
 }
@@ -42,6 +44,7 @@ export function TableTools(props: TableToolsProps) {
         onToggle={props.onToggleColumn}
         onReset={props.onResetColumns}
       />
+      {props.measured}
       {props.children}
     </div>
   );

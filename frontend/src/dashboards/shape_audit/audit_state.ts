@@ -1,11 +1,13 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { SortOrder } from "../../table/columns";
+import type { SortOrder, TableColumn } from "../../table/columns";
 import { TableModel } from "../../table/table_model";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { fetchAudit } from "../../wire/comparison";
 import { auditColumns, usualColumns } from "./audit_columns";
 import { AuditRows, LEVELS } from "./audit_rows";
+import type { MeasuredColumns } from "./measured_columns";
+import { measuredColumn } from "./measured_names";
 import { VERDICTS } from "./verdicts";
 
 /** An audit, and the table that shows it. */
@@ -27,6 +29,12 @@ export class AuditState {
   readonly selected = signal(-1);
   readonly drawerOpen: Signal<string>;
   readonly findingsFolded: Signal<string>;
+  /** The measured quantity that the table is coloured by; "" for none. */
+  readonly colour: Signal<string>;
+  /** The step of the measurements that are shown; "" for the latest. */
+  readonly measuredStep: Signal<string>;
+  /** What was measured of the models, once something was found and its code is loaded. */
+  readonly measured = signal<MeasuredColumns | null>(null);
   /** Counts changes of the table's model, which is a plain object. */
   readonly version = signal(0);
   /** Counts the times someone asked to try again. */
@@ -38,7 +46,7 @@ export class AuditState {
   private readonly filterText: Signal<string>;
   private readonly shownLevel = new WeakMap<TableModel, number>();
 
-  constructor(private readonly session: Session) {
+  constructor(readonly session: Session) {
     const { url } = session;
     this.find = url.text("find");
     this.levelText = url.text("level");
@@ -48,6 +56,8 @@ export class AuditState {
     this.filterText = url.text("filter");
     this.drawerOpen = url.text("drawer");
     this.findingsFolded = url.text("findings");
+    this.colour = url.text("colour");
+    this.measuredStep = url.text("mstep");
     this.verdicts = computed(() => new Set(this.verdictText.value.split(",").filter(Boolean)));
     this.verdictTest = computed(() => {
       const rows = this.audit.value?.rows;
@@ -56,11 +66,15 @@ export class AuditState {
       );
       return rows === undefined || wanted.size === 0 ? null : (row) => wanted.has(rows.verdict(row));
     });
-    this.columns = computed(() =>
-      this.columnText.value === ""
-        ? usualColumns(this.audit.value?.rows)
-        : new Set(this.columnText.value.split(",")),
-    );
+    this.columns = computed(() => {
+      const chosen =
+        this.columnText.value === ""
+          ? usualColumns(this.audit.value?.rows)
+          : new Set(this.columnText.value.split(","));
+      const name = this.colour.value;
+      if (!name) return chosen;
+      return new Set([...chosen, measuredColumn("teacher", name), measuredColumn("student", name)]);
+    });
     this.level = computed(() => {
       const level = LEVELS.indexOf(this.levelText.value as (typeof LEVELS)[number]);
       return level > 0 ? level : (this.audit.value?.rows.defaultLevel() ?? 2);
@@ -68,6 +82,7 @@ export class AuditState {
     this.loadWhenSidesChange();
     this.filterWhenStateChanges();
     this.followSelection();
+    this.followMeasurements();
   }
 
   setLevel(level: number): void {
@@ -182,7 +197,10 @@ export class AuditState {
     let model: TableModel | null = null;
     model = new TableModel({
       rowCount: rows.count,
-      columns: auditColumns(rows, () => model),
+      columns: withMeasured(
+        auditColumns(rows, () => model),
+        this.measured.peek()?.columns(rows) ?? [],
+      ),
       grouping: { labels: rows.stages.map((stage) => stage || "(model)"), groupOf: rows.stageOf },
       parentOf: rows.parentOf,
       shownAtRest: (row) => rows.level(row) <= 2,
@@ -215,6 +233,41 @@ export class AuditState {
     });
   }
 
+  /** Loads what shows measurements when there are some; the table then has columns for them, whose values follow. */
+  private followMeasurements(): void {
+    effect(() => {
+      const { records, teacher, student } = this.session;
+      const sides = [teacher.value, student.value].map(
+        (side) => `${side?.choice.run}\0${side?.choice.model}`,
+      );
+      const isMeasured = records.value?.measurements.some(({ run, model }) =>
+        sides.includes(`${run}\0${model}`),
+      );
+      if (!isMeasured || !this.audit.value || this.measured.peek()) return;
+      void import("./measured_columns").then(({ MeasuredColumns }) => {
+        this.measured.value ??= new MeasuredColumns(this);
+      });
+    });
+    effect(() => {
+      // The theme is in the colours.
+      void this.session.dark.value;
+      if (!this.measured.value?.state.quantities.value.length) return;
+      const { value, ...state } = this.audit.state.peek();
+      if (value)
+        this.audit.state.value = { ...state, value: { rows: value.rows, model: this.makeModel(value.rows) } };
+    });
+    effect(() => {
+      const names = [...(this.measured.value?.state.shown.value.keys() ?? [])];
+      void this.colour.value;
+      const model = this.audit.state.peek().value?.model;
+      if (!model || !names.length) return;
+      model.valuesChanged(
+        names.flatMap((name) => [measuredColumn("teacher", name), measuredColumn("student", name)]),
+      );
+      this.version.value = this.version.peek() + 1;
+    });
+  }
+
   private followSelection(): void {
     effect(() => {
       const table = this.audit.value;
@@ -229,6 +282,12 @@ export class AuditState {
       });
     });
   }
+}
+
+/** Measured values stand beside the modules they are of, where they are in view. */
+function withMeasured(columns: TableColumn[], measured: TableColumn[]): TableColumn[] {
+  const at = columns.findIndex(({ id }) => id === "student_shape") + 1;
+  return [...columns.slice(0, at), ...measured, ...columns.slice(at)];
 }
 
 function parseSort(text: string): SortOrder | null {
