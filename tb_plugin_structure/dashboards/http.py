@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import math
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from tensorboard import errors, plugin_util
 from tensorboard.backend import http_util
 from werkzeug import wrappers
 
+from tb_plugin_structure.dashboards.turns import Gone
 from tb_plugin_structure.records.blobs import RecordError
 
 logger = logging.getLogger("tb_plugin_structure")
@@ -33,6 +35,19 @@ class Query:
         self.request = request
         self.context = plugin_util.context(request.environ)
         self.experiment: str = plugin_util.experiment_id(request.environ)
+
+    def is_gone(self) -> bool:
+        """Whether the browser has closed the connection, as far as the server lets one see it."""
+        connection = self.request.environ.get("werkzeug.socket")
+        try:
+            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+            return connection is not None and connection.recv(1, flags) == b""
+        except BlockingIOError:
+            return False  # open, and silent
+        except ConnectionError:
+            return True
+        except (OSError, ValueError, AttributeError):  # Windows has no such flag, TLS no such call
+            return False
 
     def text(self, name: str, default: str | None = None) -> str:
         values = self.request.args.getlist(name)
@@ -106,7 +121,7 @@ def comparing(what: str) -> Iterator[None]:
     two records cannot be compared, the log has the details, and everything else goes on."""
     try:
         yield
-    except (errors.PublicError, RecordError):
+    except (errors.PublicError, RecordError, Gone):
         raise
     except Exception as error:
         if _is_rpc_error(error):
@@ -136,6 +151,8 @@ def route(handler: Handler, methods: tuple[str, ...] = ("GET", "HEAD")) -> WsgiA
                 response = _say(request, str(error), 422)
             except errors.PublicError as error:
                 response = _say(request, str(error), error.http_code, error.headers)
+            except Gone:
+                response = _say(request, "the connection was closed while this waited for its turn", 503)
             except Exception as error:
                 if _is_rpc_error(error):
                     response = _say(request, "TensorBoard's data server did not answer; try again in a moment", 503)

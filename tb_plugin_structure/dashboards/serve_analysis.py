@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 from tensorboard import errors
 from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import Query, comparing, respond_bytes, respond_download
-from tb_plugin_structure.dashboards.recorded_beside import recorded_beside
+from tb_plugin_structure.dashboards.recorded_beside import Beside, recorded_beside
 from tb_plugin_structure.dashboards.serve_parts import address_of
-from tb_plugin_structure.dashboards.store import Address, RecordStore, decoded_bytes
+from tb_plugin_structure.dashboards.store import Address, RecordStore
 from tb_plugin_structure.records.blobs import compress
+from tb_plugin_structure.records.structure import Structure
 
 
 class Request(NamedTuple):
@@ -87,49 +90,71 @@ def _check_pins(pins: Any) -> None:
             )
 
 
-def alignment_of(store: RecordStore, query: Query, request: Request) -> Any:
-    teacher, teacher_hash = store.structure(query.context, query.experiment, request.teacher)
-    student, student_hash = store.structure(query.context, query.experiment, request.student)
-    intent = json.dumps([request.policy, request.pins], sort_keys=True)
+class Pair:
+    """The two structures of a request: found, and decoded when it is their turn."""
 
-    def make() -> tuple[Any, int]:
+    def __init__(self, store: RecordStore, query: Query, request: Request) -> None:
+        self._store, self._query, self.request = store, query, request
+        self._sides = [
+            store.stored_structure(query.context, query.experiment, address)
+            for address in (request.teacher, request.student)
+        ]
+
+    def key(self, what: str) -> Hashable:
+        """Of an answer about these structures, aligned in this way."""
+        intent = json.dumps([self.request.policy, self.request.pins], sort_keys=True)
+        return (what, self._query.experiment, *(side.hash for side in self._sides), intent)
+
+    @contextlib.contextmanager
+    def decoded(self) -> Iterator[tuple[Structure, Structure]]:
+        """Teacher and student, for one computation: of large ones there is one at a time. Not to be nested."""
+        sizes = [side.decoded_bytes for side in self._sides]
+        with self._store.computing(*sizes, is_gone=self._query.is_gone), comparing("structures"):
+            teacher, student = (side.decode() for side in self._sides)
+            yield teacher, student
+
+    def answer(self, what: str, make: Callable[[], bytes]) -> bytes:
+        """A compressed answer, kept: many viewers ask for the same, and a large audit takes seconds."""
+
+        def compressed() -> tuple[bytes, int]:
+            data = make()
+            return data, len(data) + 1_000
+
+        return self._store.answers.get(self.key(what), compressed)
+
+    def alignment(self) -> bytes:
+        """The alignment's message, compressed."""
+
+        def make() -> bytes:
+            with self.decoded() as sides:
+                return compress(self._align(*sides).to_proto().SerializeToString(), level=2)
+
+        return self.answer("alignment", make)
+
+    def module_pairs(self) -> dict[str, list[str]]:
+        """As ``Alignment.module_pairs``."""
+
+        def make() -> tuple[dict[str, list[str]], int]:
+            with self.decoded() as sides:
+                pairs = self._align(*sides).module_pairs()
+            return pairs, 500 * len(pairs) + 1_000
+
+        return self._store.decoded.get(self.key("module pairs"), make)
+
+    def _align(self, teacher: Structure, student: Structure) -> Any:
         from tb_plugin_structure.analysis.alignment import align  # on first use: TensorBoard starts faster
 
-        with store.computing(teacher, student), comparing("structures"):
-            try:
-                alignment = align(teacher=teacher, student=student, policy=request.policy, pins=request.pins)
-            except ValueError as error:  # a pin or policy that does not fit; the message lists what would
-                raise errors.InvalidArgumentError(str(error)) from error
-        # It keeps both structures in memory, also when they are dropped from the cache themselves.
-        size = 600 * (teacher.module_calls.rows + student.module_calls.rows) + 100_000
-        return alignment, size + decoded_bytes(teacher) + decoded_bytes(student)
-
-    return store.decoded.get(("alignment", query.experiment, teacher_hash, student_hash, intent), make)
+        try:
+            return align(teacher=teacher, student=student, policy=self.request.policy, pins=self.request.pins)
+        except ValueError as error:  # a pin or policy that does not fit; the message lists what would
+            raise errors.InvalidArgumentError(str(error)) from error
 
 
 def alignment_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        request = parse_request(query)
-
-        def make() -> bytes:
-            return bytes(alignment_of(store, query, request).to_proto().SerializeToString())
-
-        return respond_bytes(query, _answer(store, query, request, "alignment", make), gzipped=True)
+        return respond_bytes(query, Pair(store, query, parse_request(query)).alignment(), gzipped=True)
 
     return handle
-
-
-def _answer(store: RecordStore, query: Query, request: Request, what: str, make: Callable[[], bytes]) -> bytes:
-    """The compressed answer, kept: many viewers ask for the same, and a large audit takes seconds."""
-    sides = [store.structure_hash(query.context, query.experiment, side) for side in (request.teacher, request.student)]
-    key = (what, query.experiment, *sides, json.dumps([request.policy, request.pins], sort_keys=True))
-
-    def compressed() -> tuple[bytes, int]:
-        with comparing("structures"):
-            data = compress(make(), level=2)
-        return data, len(data) + 1_000
-
-    return store.answers.get(key, compressed)
 
 
 _DOWNLOADS = {
@@ -144,28 +169,31 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
         format_ = query.text("format", "") if query.request.method != "POST" else ""
         if format_ and format_ not in _DOWNLOADS:
             raise errors.InvalidArgumentError(f"'format' is {format_[:40]!r}, expected one of {', '.join(_DOWNLOADS)}")
-        from tb_plugin_structure.analysis.audit import audit
-
-        request = parse_request(query)
-        beside = recorded_beside(store, query, request.student)
-
-        def report() -> Any:
-            alignment = alignment_of(store, query, request)
-            outside, measured = beside.decode()
-            with store.computing(alignment.teacher, alignment.student):
-                sides = (("teacher", alignment.teacher), ("student", alignment.student))
-                measurements = {role: measured[side.name] for role, side in sides if side.name in measured}
-                return audit(alignment, outside=outside, measurements=measurements)
-
-        if format_:
-            method, content_type, name = _DOWNLOADS[format_]
-            with comparing("structures"):
-                return respond_download(query, getattr(report(), method)(), content_type, name)
+        pair = Pair(store, query, parse_request(query))
+        beside = recorded_beside(store, query, pair.request.student)
 
         def make() -> bytes:
-            return bytes(report().to_proto().SerializeToString())
+            # Not within the turn below: it is an answer of its own. What made it is gone, an audit needs the pairs.
+            aligned = pair.alignment()
+            with pair.decoded() as sides:
+                report = _audit(aligned, sides, beside)
+                if format_:
+                    return bytes(getattr(report, _DOWNLOADS[format_][0])().encode("utf-8", "replace"))
+                return compress(report.to_proto().SerializeToString(), level=2)
 
-        what = " ".join(("audit", *beside.hashes))
-        return respond_bytes(query, _answer(store, query, request, what, make), gzipped=True)
+        if format_:
+            _, content_type, name = _DOWNLOADS[format_]
+            return respond_download(query, make().decode(), content_type, name)
+        return respond_bytes(query, pair.answer(" ".join(("audit", *beside.hashes)), make), gzipped=True)
 
     return handle
+
+
+def _audit(aligned: bytes, sides: tuple[Structure, Structure], beside: Beside) -> Any:
+    from tb_plugin_structure.analysis.alignment.message import read_pairs
+    from tb_plugin_structure.analysis.audit import audit
+
+    outside, measured = beside.decode()
+    roles = zip(("teacher", "student"), sides, strict=True)
+    measurements = {role: measured[side.name] for role, side in roles if side.name in measured}
+    return audit(read_pairs(gzip.decompress(aligned), *sides), outside=outside, measurements=measurements)

@@ -8,7 +8,7 @@ from tensorboard import errors
 from werkzeug import wrappers
 
 from tb_plugin_structure.dashboards.http import DAY, Query, comparing, respond_bytes, respond_json
-from tb_plugin_structure.dashboards.serve_analysis import Request, alignment_of, intent_of
+from tb_plugin_structure.dashboards.serve_analysis import Pair, Request, intent_of
 from tb_plugin_structure.dashboards.serve_parts import address_of
 from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredRecord
 from tb_plugin_structure.records import names
@@ -227,12 +227,9 @@ def _configured_pairs(
         return None
     from tb_plugin_structure.analysis.attention.configured import configured_layer_pairs
 
-    alignment = alignment_of(store, query, Request(teacher_structure, student_structure, *intent_of(query)))
+    pairs = Pair(store, query, Request(teacher_structure, student_structure, *intent_of(query))).module_pairs()
     with comparing("structures"):
-        return (
-            configured_layer_pairs(alignment.module_pairs(), list(teacher.header.layers), list(student.header.layers))
-            or None
-        )
+        return configured_layer_pairs(pairs, list(teacher.header.layers), list(student.header.layers)) or None
 
 
 def _structure_beside(store: RecordStore, query: Query, attention: Address, model: str) -> Address | None:

@@ -14,17 +14,22 @@ from tb_plugin_structure.records.blobs import compress
 
 def variants_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
-        first, first_hash = store.structure(query.context, query.experiment, address_of(query, "t_"))
-        second, second_hash = store.structure(query.context, query.experiment, address_of(query, "s_"))
+        first, second = (
+            store.stored_structure(query.context, query.experiment, address_of(query, side)) for side in ("t_", "s_")
+        )
 
         def make() -> tuple[bytes, int]:
             from tb_plugin_structure.analysis.variants import compare_variants  # on first use: a faster start
 
-            with store.computing(first, second), comparing("variants"):
-                data = compress(json_text(compare_variants(first, second).to_dict()).encode(), level=2)
+            with (
+                store.computing(first.decoded_bytes, second.decoded_bytes, is_gone=query.is_gone),
+                comparing("variants"),
+            ):
+                found = compare_variants(first.decode(), second.decode()).to_dict()
+                data = compress(json_text(found).encode(), level=2)
             return data, len(data) + 1_000
 
-        answer = store.answers.get(("variants", query.experiment, first_hash, second_hash), make)
+        answer = store.answers.get(("variants", query.experiment, first.hash, second.hash), make)
         return respond_bytes(query, answer, gzipped=True)
 
     return handle

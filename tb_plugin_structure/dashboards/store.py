@@ -14,7 +14,7 @@ import hashlib
 import math
 import threading
 import weakref
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,21 +24,27 @@ from tensorboard.compat.proto import graph_pb2
 from tensorboard.data import provider
 
 from tb_plugin_structure.dashboards.cache import BoundedCache
+from tb_plugin_structure.dashboards.turns import Turns, give_back_memory
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import AttentionOverview
 from tb_plugin_structure.records.blobs import RecordError
 from tb_plugin_structure.records.graph_def import structure_of_graph
-from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.records.structure import Structure, decode_header
+from tb_plugin_structure.v1 import structure_pb2
 
 ALL = 1_000_000
 """As `downsample`: every step that the reader kept."""
 
-_DECODED_CACHE_BYTES = 256 << 20
+_DECODED_CACHE_BYTES = 192 << 20
 _BLOB_CACHE_BYTES = 64 << 20
+_ANSWER_CACHE_BYTES = 96 << 20
+_KEPT_DECODED_BYTES = _DECODED_CACHE_BYTES // 4
+"""What takes more in memory is decoded when it is needed, which takes 0.1 s for 50,000 operators."""
 _MAXIMUM_GRAPH_BYTES = 32 << 20
+_DECODED_BYTES_OF_A_GRAPH_BYTE = 8
 _FETCHERS = 8
-_LARGE_CALLS = 4_000
-_LARGE_COMPUTATIONS = 1
+_LARGE_DECODED_BYTES = 8 << 20
+"""Of two structures together, in memory: what a model of 2,000 operators takes."""
 _DESCRIPTION_BYTES = 2_000
 """What a description takes in memory, about."""
 
@@ -91,9 +97,17 @@ def _hash(header: bytes, record: StoredRecord) -> str:
     return digest.hexdigest()[:20]
 
 
-def decoded_bytes(structure: Structure) -> int:
+class StoredStructure(NamedTuple):
+    """A structure that is decoded when it is needed; `decoded_bytes` is the memory that it takes then, about."""
+
+    hash: str
+    decoded_bytes: int
+    decode: Callable[[], Structure]
+
+
+def decoded_bytes(header: structure_pb2.StructureHeader) -> int:
     """Memory of a decoded structure, about: its columns, and what queries keep beside them."""
-    return 4 * sum(part.uncompressed_bytes for part in structure.header.parts)
+    return 4 * sum(part.uncompressed_bytes for part in header.parts)
 
 
 Describe = Callable[[bytes], tuple[dict[str, Any], dict[str, Any]]]
@@ -111,8 +125,8 @@ class RecordStore:
         self._descriptions = BoundedCache(_BLOB_CACHE_BYTES)
         self.listed = BoundedCache(_BLOB_CACHE_BYTES)
         self.decoded = BoundedCache(_DECODED_CACHE_BYTES)
-        self.answers = BoundedCache(_BLOB_CACHE_BYTES)
-        self._computations = threading.BoundedSemaphore(_LARGE_COMPUTATIONS)
+        self.answers = BoundedCache(_ANSWER_CACHE_BYTES)
+        self._turns = Turns()
 
     # ---- reading
 
@@ -251,26 +265,51 @@ class RecordStore:
         known = ", ".join(str(step) for step in sorted({record.step for record in there})[:20])
         raise errors.NotFoundError(f"there is no record at {where}, step {address.step}; there are steps {known}")
 
-    def computing(self, *structures: Structure) -> contextlib.AbstractContextManager[Any]:
-        """Around a computation over structures: of large ones one runs at a time. Python runs one after the other
-        anyway, and side by side each would hold its intermediate results in memory. Not to be nested."""
-        large = sum(structure.module_calls.rows for structure in structures) > _LARGE_CALLS
-        return self._computations if large else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def computing(self, *decoded_bytes: int, is_gone: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """Around decoding structures of these sizes and a computation over them: of large ones one runs at a time.
+        Not to be nested.
+
+        Raises:
+            Gone: When `is_gone` says, before it begins, that nobody wants the answer any more.
+        """
+        if sum(decoded_bytes) <= _LARGE_DECODED_BYTES:
+            yield
+            return
+        with self._turns.turn(is_gone):
+            try:
+                yield
+            finally:
+                give_back_memory()
 
     # ---- decoded records
 
     def structure(self, context: Any, experiment: str, address: Address) -> tuple[Structure, str]:
         """A decoded structure and its hash; a graph that add_graph wrote is converted."""
-        if address.tag == names.ADD_GRAPH_TAG:
-            return self.added_graph(experiment, self.find(context, experiment, names.ADD_GRAPH_PLUGIN, address))
-        record = self.find(context, experiment, names.STRUCTURE_PLUGIN, address)
-        key = ("structure", experiment, *record.identity)
-        return self.decoded.get(key, lambda: self._decoded(record)), self.hash(experiment, record)
+        found = self.stored_structure(context, experiment, address)
+        return found.decode(), found.hash
 
-    def structure_hash(self, context: Any, experiment: str, address: Address) -> str:
-        """The hash of a structure's record, which is not decoded for it."""
-        plugin = names.ADD_GRAPH_PLUGIN if address.tag == names.ADD_GRAPH_TAG else names.STRUCTURE_PLUGIN
-        return self.hash(experiment, self.find(context, experiment, plugin, address))
+    def stored_structure(self, context: Any, experiment: str, address: Address) -> StoredStructure:
+        """A structure that is decoded when it is needed.
+
+        Raises:
+            NotFoundError: When there is none.
+            RecordError: When its header is damaged.
+        """
+        added = address.tag == names.ADD_GRAPH_TAG
+        plugin = names.ADD_GRAPH_PLUGIN if added else names.STRUCTURE_PLUGIN
+        record = self.find(context, experiment, plugin, address)
+        header = self.header(experiment, record)
+        if added:
+            size = _DECODED_BYTES_OF_A_GRAPH_BYTE * len(header)
+            return StoredStructure(_hash(header, record), size, lambda: self.added_graph(experiment, record)[0])
+        size = decoded_bytes(decode_header([header]))
+        return StoredStructure(_hash(header, record), size, lambda: self._kept_structure(experiment, record, size))
+
+    def _kept_structure(self, experiment: str, record: StoredRecord, size: int) -> Structure:
+        if size > _KEPT_DECODED_BYTES:
+            return self._decoded(record)[0]
+        return self.decoded.get(("structure", experiment, *record.identity), lambda: self._decoded(record))
 
     def added_graph(self, experiment: str, record: StoredRecord) -> tuple[Structure, str]:
         """A graph that add_graph wrote, as a structure, and its hash."""
@@ -280,7 +319,7 @@ class RecordStore:
     @staticmethod
     def _decoded(record: StoredRecord) -> tuple[Structure, int]:
         structure = Structure.decode(record.blobs())
-        return structure, decoded_bytes(structure)
+        return structure, decoded_bytes(structure.header)
 
     @staticmethod
     def _converted(record: StoredRecord) -> tuple[Structure, int]:
@@ -291,7 +330,7 @@ class RecordStore:
             structure = structure_of_graph(graph_pb2.GraphDef.FromString(data), "add_graph")
         except Exception as error:
             raise RecordError(f"the graph of run {record.run!r} cannot be shown: {error}") from error
-        return structure, decoded_bytes(structure)
+        return structure, _DECODED_BYTES_OF_A_GRAPH_BYTE * len(data)
 
     def attention(self, context: Any, experiment: str, address: Address) -> tuple[AttentionOverview, str]:
         """A decoded attention overview and its hash."""

@@ -166,11 +166,11 @@ def write_many_runs(folder: Path, runs: int, steps: int) -> None:
 
 def write_large_runs(folder: Path, runs: int, operators: int) -> None:
     """`runs` runs of one large structure and attention each; headers differ, so that nothing is cached for another."""
-    structure, attention = large_structure("model", operators), large_attention("model").encode()
+    structure, attention = large_structure("model", operators).encode(), large_attention("model").encode()
     for run in range(runs):
-        header = structure_pb2.StructureHeader.FromString(structure.encode()[0])
+        header = structure_pb2.StructureHeader.FromString(structure[0])
         header.structure_hash = f"{run:032x}"
-        blobs = [header.SerializeToString(), *structure.encode()[1:]]
+        blobs = [header.SerializeToString(), *structure[1:]]
         file = event_file.OwnEventFile(folder / f"run{run:02}")
         file.add_event(event_file.record_event(names.STRUCTURE_PLUGIN, "structure/model", blobs, run))
         file.add_event(event_file.record_event(names.ATTENTION_OVERVIEW_PLUGIN, "overview/model", attention, run))
