@@ -48,6 +48,8 @@ class StructureWriter:
         attention_bytes_per_snapshot: Budget of one step's attention of one model, in bytes.
         attention_bytes_per_run: Budget of all attention that this writer writes, in bytes.
         enabled: False makes every method do nothing.
+        progress: Show recordings of more than two seconds on standard error. None: where that is a terminal, unless the
+            environment variable ``TB_STRUCTURE_PROGRESS`` is 0 (off) or 1 (on).
 
     Raises:
         OSError: When the log directory cannot be written.
@@ -61,9 +63,11 @@ class StructureWriter:
         attention_bytes_per_snapshot: int = 8 << 20,
         attention_bytes_per_run: int = 256 << 20,
         enabled: bool = True,
+        progress: bool | None = None,
     ) -> None:
         if ranks not in ("zero", "all"):
             raise ValueError(f"ranks is {ranks!r}, expected 'zero' or 'all'")
+        self._shows_progress = progress
         self._rank, self._world_size = _rank_and_world_size()
         self._enabled = enabled and (self._rank == 0 or ranks == "all")
         self._variant = f"rank{self._rank}" if ranks == "all" and self._world_size > 1 else ""
@@ -148,7 +152,7 @@ class StructureWriter:
                 name=name,
                 variant=variant,
                 config=_plain_config(config),
-                **options,
+                **{"progress": self._shows_progress, **options},
             )
         except CaptureFailed as error:
             if error.structure is not None:
@@ -213,7 +217,7 @@ class StructureWriter:
             optimizer=optimizer,
             variant=self._full_variant(variant),
             structures=structure,
-            **options,
+            **{"progress": self._shows_progress, **options},
         )
         started = False
         with self._harmless("recording a step"):

@@ -32,6 +32,7 @@ from tb_plugin_structure.capture.symbolic import add_symbolic_dimensions
 from tb_plugin_structure.capture.symbolic_inputs import Symbolic, symbolic_inputs
 from tb_plugin_structure.capture.timing import measure_times, passes_asked_for, reads_values
 from tb_plugin_structure.capture.weightless import fake_model
+from tb_plugin_structure.progress import Progress, switched
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.structure import Structure
 
@@ -61,6 +62,7 @@ class Region:
         tokens: Mapping[str, Any] | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         structures: bool = True,
+        progress: bool | None = None,
     ) -> None:
         if source not in _SOURCES:
             raise ValueError(f"source is {source!r}, expected one of {', '.join(map(repr, _SOURCES))}")
@@ -81,6 +83,12 @@ class Region:
         self._records_structures = structures
         self._observer = (Observer if structures else ListeningObserver)(self._observed, listeners)
         self._gradients = GradientFlow(self._observed, optimizer) if gradients and structures else None
+        self._progress = Progress(
+            f"Recording {', '.join(models)}",
+            count=lambda: len(self._observer.kernels),
+            unit="kernels",
+            shown=progress,
+        )
         self._notes_for: dict[str, str] = {}
         self._strict = False
         self._exits = contextlib.ExitStack()
@@ -98,11 +106,18 @@ class Region:
                 stack.callback(self._attention.close)
                 self._attention.open()
             self._exits = stack.pop_all()
+        self._progress.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            self._finish(error)
+        finally:
+            self._progress.__exit__(None, None, None)
+
+    def _finish(self, error: BaseException | None) -> None:
         self._exits.close()
         if self._attention is not None:
             self.attention = self._attention.captures
@@ -171,6 +186,7 @@ def observe(
     listeners: Sequence[Any] = (),
     gradients: bool = True,
     structures: bool = True,
+    progress: bool | None = None,
 ) -> Region:
     """Observe what models execute in a region of your own code. Nothing is run and nothing is changed.
 
@@ -193,6 +209,8 @@ def observe(
         gradients: Measure the gradient norm of each parameter when a backward pass runs within the region.
         structures: False for attention and `listeners` alone: no structure and no gradient is recorded, at a fraction
             of the cost.
+        progress: Show on standard error how many kernels ran, once the region takes longer than two seconds. None:
+            where that is a terminal, unless the environment variable ``TB_STRUCTURE_PROGRESS`` is 0 (off) or 1 (on).
     """
     return Region(
         models,
@@ -205,6 +223,7 @@ def observe(
         tokens=tokens,
         optimizer=optimizer,
         structures=structures,
+        progress=progress,
     )
 
 
@@ -231,6 +250,7 @@ def capture(
     symbolic: Symbolic = False,
     time: int | bool = False,
     memory: bool = False,
+    progress: bool | None = None,
 ) -> Structure:
     """Run one forward pass of `model` as it is and return what it executed.
 
@@ -264,6 +284,7 @@ def capture(
             wall clock elsewhere; each is run twice, once for modules and once for kernels.
         memory: Also count memory in one further pass: ``peak_bytes`` of module calls, and ``saved_bytes`` of operators,
             which autograd keeps until the backward pass. Works with ``fake=True`` too.
+        progress: As in :func:`observe`.
 
     Raises:
         CaptureFailed: When the forward pass raised; its ``structure`` reaches up to the failing operator.
@@ -285,6 +306,7 @@ def capture(
         raise ValueError("time= needs a pass that computes: neither fake=True nor tensors on the meta device")
     repetition = Repetition(inner, *given, fake=fake) if passes or memory else None
     with contextlib.ExitStack() as stack:
+        stack.enter_context(switched(progress))
         if fake:
             positional, named = stack.enter_context(fake_model(inner, positional, named))
         if restore_state:
@@ -318,9 +340,10 @@ def capture(
     if structure is None:
         raise CaptureFailed(f"{name!r} ({type(inner).__name__}) ran without calling its forward; nothing was recorded")
     if repetition is not None:
-        _measure_cost(structure, inner, repetition, passes, memory)
+        with switched(progress):
+            _measure_cost(structure, inner, repetition, passes, memory)
     if dimensions is not None:
-        with preserved_state(inner):
+        with preserved_state(inner), Progress(f"Following the sizes of {name}", shown=progress):
             add_symbolic_dimensions(structure, inner, *given, dimensions)
     return structure
 
@@ -336,7 +359,8 @@ def _measure_cost(structure: Structure, model: nn.Module, repetition: Repetition
             if wanted and what == "Times":
                 measure_times(structure, repetition, passes, model)
             elif wanted:
-                measure_memory(structure, repetition, model)
+                with Progress(f"Counting the memory of {structure.name}"):
+                    measure_memory(structure, repetition, model)
         except Exception as error:
             text = (str(error).splitlines() or [""])[0][:200]
             structure.header.notes.append(f"{what} could not be measured: {type(error).__name__}: {text}")

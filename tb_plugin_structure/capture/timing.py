@@ -24,6 +24,7 @@ from tb_plugin_structure.capture.kernels import facts_of
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.repetition import Repetition
+from tb_plugin_structure.progress import Progress
 from tb_plugin_structure.records.structure import Structure
 
 Array = npt.NDArray[Any]
@@ -58,9 +59,10 @@ def measure_times(structure: Structure, repetition: Repetition, passes: int, mod
     clock = clock_of(model)
     modules = [_ModuleTimes(model, clock) for _ in range(passes)]
     kernels = [_KernelTimes(clock) for _ in range(passes)]
-    for module_times, kernel_times in zip(modules, kernels, strict=True):
-        repetition.run(module_times)
-        repetition.run(kernel_times)
+    with Progress(f"Timing {structure.name}", unit="passes") as progress:
+        for at in progress.steps(passes):
+            repetition.run(modules[at])
+            repetition.run(kernels[at])
     calls = structure.module_calls
     keys = call_keys(structure)
     durations = np.full(calls.rows, np.nan)

@@ -30,6 +30,7 @@ from tb_plugin_structure.cli.importing import ImportFailed, read_model, write_st
 from tb_plugin_structure.cli.report_html import NotBuiltError, Side, distinct, report_html
 from tb_plugin_structure.cli.single_model import operator_table, record_list, stage_table
 from tb_plugin_structure.cli.tables import Part, TextTable, plain_text, print_parts
+from tb_plugin_structure.progress import Progress
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
 
@@ -111,7 +112,8 @@ def _pins(options: argparse.Namespace) -> dict[str, str | None]:
 def _align(options: argparse.Namespace, teacher: Structure, student: Structure) -> Any:
     pins = _pins(options)
     try:
-        return align(teacher=teacher, student=student, policy=options.policy, pins=pins)
+        with Progress("Comparing"):
+            return align(teacher=teacher, student=student, policy=options.policy, pins=pins)
     except ValueError as error:
         raise CommandError(str(error)) from error
 
@@ -166,16 +168,18 @@ def _audited(options: argparse.Namespace) -> AuditReport:
         if not equals:
             raise CommandError(f"--severity {entry!r}: expected RULE=LEVEL")
         severities[rule] = level
+    alignment = _align(options, teacher, student)
     try:
-        return run_audit(
-            _align(options, teacher, student),
-            outside=outside,
-            measurements=measurements,
-            norm=getattr(options, "norm", False),
-            hooks=_hooks(options),
-            silence=getattr(options, "silence", []),
-            severities=severities,
-        )
+        with Progress("Auditing"):
+            return run_audit(
+                alignment,
+                outside=outside,
+                measurements=measurements,
+                norm=getattr(options, "norm", False),
+                hooks=_hooks(options),
+                silence=getattr(options, "silence", []),
+                severities=severities,
+            )
     except ValueError as error:
         raise CommandError(str(error)) from error
 
@@ -281,7 +285,8 @@ def capture(options: argparse.Namespace) -> int:
 
 def import_model(options: argparse.Namespace) -> int:
     try:
-        structure = read_model(options.file, options.name or Path(options.file).stem, options.variant)
+        with Progress(f"Reading {Path(options.file).name}"):
+            structure = read_model(options.file, options.name or Path(options.file).stem, options.variant)
     except ImportFailed as error:
         raise CommandError(str(error)) from error
     if options.logdir:

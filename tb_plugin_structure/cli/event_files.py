@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tb_plugin_structure.progress import Progress
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.blobs import RecordError
 from tb_plugin_structure.records.measurement import Measurement
@@ -51,13 +52,15 @@ class EventFiles:
         files = [found.path] if found.path.is_file() else sorted(found.path.rglob("*tfevents*"))
         if not files:
             raise AddressError(f"{str(path)!r} holds no event files")
-        for file in files:
-            run = "" if found.path.is_file() else file.parent.relative_to(found.path).as_posix()
-            for plugin, tag, step, wall_time, blobs in _events(file):
-                if plugin in _PLUGINS:
-                    key = Key("" if run == "." else run, tag, step)
-                    found.records[key] = blobs
-                    found.wall_times[key] = wall_time
+        with Progress(f"Reading {found.path.name}", unit="files") as progress:
+            for number in progress.steps(len(files)):
+                file = files[number]
+                run = "" if found.path.is_file() else file.parent.relative_to(found.path).as_posix()
+                for plugin, tag, step, wall_time, blobs in _events(file):
+                    if plugin in _PLUGINS:
+                        key = Key("" if run == "." else run, tag, step)
+                        found.records[key] = blobs
+                        found.wall_times[key] = wall_time
         return found
 
     def structures(self) -> list[tuple[Key, Structure]]:

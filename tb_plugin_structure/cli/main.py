@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tb_plugin_structure.cli import commands, plan_file
 from tb_plugin_structure.cli.event_files import AddressError
 from tb_plugin_structure.cli.gates import GateError
+from tb_plugin_structure.progress import switched
 
 _ADDRESS = "LOGDIR[:MODEL][@STEP]: a log directory or event file, a model in it, a step (default: the latest)"
 
@@ -22,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
-        code: int = options.run(options)
+        with switched(options.progress):
+            code: int = options.run(options)
     except (AddressError, GateError, commands.CommandError, plan_file.PlanError) as error:
         print(f"tb-structure: {error}", file=sys.stderr)
         return 2
@@ -37,6 +39,11 @@ def build_parser() -> argparse.ArgumentParser:
         prog="tb-structure",
         description="Read recorded model structures from event files; compare, audit and gate them.",
         epilog="Exit codes: 0 done, 1 a --fail-on gate was not passed, 2 the command could not be carried out.",
+    )
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="show on standard error what takes longer than two seconds (where that is a terminal)",
     )
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
 

@@ -32,11 +32,12 @@ def room(rooms: str, packages: str, optional: str = "") -> Room:
     return Room(frozenset(rooms.split()), frozenset(packages.split()), frozenset(optional.split()))
 
 
-WRITING = room("capture records v1 event_file checksum", "torch tensorboard numpy google_crc32c")
+WRITING = room("capture records v1 event_file checksum progress", "torch tensorboard numpy google_crc32c")
 ROOMS = {
     "v1": room("", "google"),
     "records": room("v1", "numpy"),
-    "capture": room("records v1", "torch numpy sympy", "transformers flash_attn xformers tqdm psutil"),
+    "progress": room("", "", "tqdm"),
+    "capture": room("records v1 progress", "torch numpy sympy", "transformers flash_attn xformers psutil"),
     "analysis": room("records v1", "numpy", "distill scipy"),
     "distill": room("analysis records v1", "torch numpy", "tqdm"),
     "checksum": room("", "numpy google_crc32c tensorboard"),
@@ -45,7 +46,7 @@ ROOMS = {
     "integrations": room("writer capture records v1", "torch", "lightning pytorch_lightning transformers"),
     "dashboards": room("analysis records v1 checksum", "tensorboard werkzeug numpy"),
     "cli": room(
-        "analysis capture dashboards distill records v1 writer event_file checksum integrations",
+        "analysis capture dashboards distill records v1 writer event_file checksum integrations progress",
         "numpy",
         "torch tensorboard tqdm onnx rich",
     ),
