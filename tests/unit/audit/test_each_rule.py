@@ -211,6 +211,12 @@ CASES: dict[str, tuple[Scenario, Scenario]] = {
         lambda: step(lambda t, s, y: (s.amax(1) - t.amax(1)).pow(2).mean()),
     ),
     "loss-shape-mismatch": (lambda: step(lambda t, s, y: (s - t[:, :1]).pow(2).mean()), lambda: step(sound_loss)),
+    "compared-without-gradient": (
+        lambda: step(
+            lambda t, s, y: F.cross_entropy(s, y) + F.mse_loss(s.detach() * torch.ones(5, requires_grad=True), t)
+        ),
+        lambda: step(lambda t, s, y: F.cross_entropy(s, y) + F.mse_loss(s * torch.ones(5, requires_grad=True), t)),
+    ),
     "feature-reshaped-in-loss": (lambda: reshaped((-1, 4)), lambda: reshaped((-1, 6))),
     "teacher-output-with-grad": (lambda: step(sound_loss, detach=False), lambda: step(sound_loss)),
     "teacher-receives-gradient": (lambda: step(sound_loss, detach=False), lambda: step(sound_loss)),

@@ -262,6 +262,29 @@ def test_student_compared_with_part_of_the_teacher() -> None:
     assert "[2, 5] (student) with [2, 1] (teacher)" in findings["loss-shape-mismatch"].message
 
 
+def test_a_term_that_is_cut_off_from_the_student_names_the_operator_that_cuts() -> None:
+    adapter = nn.Linear(5, 5)
+    findings = step(lambda t, s, y: F.mse_loss(adapter(s.detach()), t) + F.mse_loss(s.sum(1), y.float()))
+    assert set(findings) == {"compared-without-gradient"}
+    message = findings["compared-without-gradient"].message
+    assert message.startswith("mse_loss (")
+    assert "compares fc with the teacher's, but detach (" in message
+    by_index = step(lambda t, s, y: F.mse_loss(s.argmax(1).float(), t.argmax(1).float()) + F.cross_entropy(s, y))
+    assert "argmax (" in by_index["compared-without-gradient"].message
+
+
+def test_metrics_and_weights_without_gradient_are_no_finding() -> None:
+    def agreeing(t: Tensor, s: Tensor, y: Tensor) -> Tensor:
+        (s.argmax(1) == t.argmax(1)).float().mean()  # how often both say the same: to be logged
+        return F.cross_entropy(s, y)
+
+    def weighted(t: Tensor, s: Tensor, y: Tensor) -> Tensor:
+        return ((s.detach() - t).abs() * (s - t) ** 2).mean()
+
+    assert step(agreeing) == {}
+    assert step(weighted) == {}
+
+
 def test_teacher_that_is_not_detached() -> None:
     findings = step(lambda t, s, y: F.mse_loss(s, t), detach=False)
     assert set(findings) == {"teacher-trainable", "teacher-output-with-grad", "teacher-receives-gradient"}

@@ -1,0 +1,88 @@
+"""A value of the student that is compared with the teacher's, and through which no gradient goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
+
+_INPUTS = frozenset({"teacher", "student"})
+
+
+@rule(
+    "compared-without-gradient",
+    severity="warning",
+    explanation="The loss compares a feature of the student with the teacher's, but nothing goes back to the student: "
+    "this term teaches it nothing.",
+    fix="Compare what carries a gradient: remove the detach() or no_grad() on the student's side, and do not compare "
+    "indices (argmax) or rounded values.",
+)
+def compared_without_gradient(context: Context) -> Iterator[Finding]:
+    loss = recorded_loss(context)
+    if loss is None:
+        return
+    live, cut_by = _gradient_paths(loss)
+    useful = _reaches_a_gradient(loss)
+    alive: set[int] = set()
+    dead: dict[int, tuple[int, int]] = {}  # the student's feature -> kernel that compares it, kernel that cut it
+    for kernel, (first, second) in _meetings(loss):
+        student = first if loss.origin[first] == {"student"} else second
+        features = {feature for feature in live if student in live[feature] or student in cut_by[feature]}
+        for feature in features:
+            if student in live[feature]:
+                alive.add(feature)
+            elif useful[kernel]:
+                dead.setdefault(feature, (kernel, cut_by[feature][student]))
+    for feature, (kernel, cut) in dead.items():
+        if feature not in alive:
+            path = loss.outside.tensors.text("name", feature).partition("/")[2]
+            compares = f"{loss.where(kernel)} compares {path or 'the output'} with the teacher's"
+            yield context.student.found(f"{compares}, but {loss.where(cut)} lets no gradient back", path)
+
+
+def _gradient_paths(loss: RecordedLoss) -> tuple[dict[int, set[int]], dict[int, dict[int, int]]]:
+    """For each feature of the student that carries a gradient: the values that it reaches with one, and the values that
+    it reaches without, with the kernel after which there was none."""
+    tensors = loss.outside.tensors
+    features = [t for t, roles in loss.origin.items() if roles == {"student"} and tensors["producer"][t] < 0]
+    features = [t for t in features if tensors["requires_grad"][t]]
+    live = {feature: {feature} for feature in features}
+    cut_by: dict[int, dict[int, int]] = {feature: {} for feature in features}
+    for kernel in range(loss.outside.kernels.rows):
+        reads = loss.inputs(kernel)
+        for feature in features:
+            reached = [t for t in reads if t in live[feature] or t in cut_by[feature]]
+            if not reached:
+                continue
+            goes_on = any(t in live[feature] for t in reached)
+            for made in loss.outside.kernels.values("outputs", kernel).tolist():
+                if goes_on and tensors["requires_grad"][made]:
+                    live[feature].add(made)
+                    cut_by[feature].pop(made, None)
+                elif made not in live[feature]:
+                    before = next((cut_by[feature][t] for t in reached if t in cut_by[feature]), kernel)
+                    cut_by[feature].setdefault(made, kernel if goes_on else before)
+    return live, cut_by
+
+
+def _meetings(loss: RecordedLoss) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Kernels that read a value of the teacher alone and one of the student alone."""
+    for kernel in range(loss.outside.kernels.rows):
+        of_one = {next(iter(roles)): t for t in loss.inputs(kernel) if len(roles := loss.origin.get(t, ())) == 1}
+        if set(of_one) == _INPUTS:
+            yield kernel, (of_one["teacher"], of_one["student"])
+
+
+def _reaches_a_gradient(loss: RecordedLoss) -> list[bool]:
+    """For each kernel whether what it made goes into something that carries a gradient, as a loss does and a metric
+    does not."""
+    kernels, tensors = loss.outside.kernels, loss.outside.tensors
+    useful: set[int] = set()
+    found = [False] * kernels.rows
+    for kernel in range(kernels.rows - 1, -1, -1):
+        made = kernels.values("outputs", kernel).tolist()
+        found[kernel] = any(tensors["requires_grad"][t] or t in useful for t in made)
+        if found[kernel]:
+            useful.update(loss.inputs(kernel))
+    return found
