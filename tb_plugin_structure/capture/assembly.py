@@ -48,6 +48,7 @@ class Assembly:
         self.rows_of_model: dict[int, Array] = {}
         """Model -> row of each value in the model's own record, -1 where it is not in it."""
         link_autograd(observer)
+        self.ordinals = _ordinals(observer.calls)
         model_of_call = [call.model for call in observer.calls]
         starts_backward = [
             bool(site) and site[0][0].co_filename.replace(os.sep, "/").endswith(_BACKWARD_ENTRY)
@@ -85,7 +86,7 @@ class Assembly:
             kernels, [self.sites[kernel] for kernel in numbers], [self.groups[kernel] for kernel in numbers]
         )
 
-        reads = [kernel[4] for kernel in kernels]
+        reads = [kernel[3] for kernel in kernels]
         also = [observer.also_reads.get(kernel, ()) for kernel in numbers]
         made = [observer.kernel_outputs[kernel] for kernel in numbers]
         call_reads = [[row for _, row in entry.inputs] for entry in entries]
@@ -105,7 +106,7 @@ class Assembly:
             kernel_lists[2], kernel_lists[0], kernel_lists[1], call_lists[1][0], [made[op.end - 1] for op in operators]
         )
 
-        encoded = [encode_arguments(kernel[5], kernel[6]) for kernel in kernels]
+        encoded = [encode_arguments(kernel[4], kernel[5]) for kernel in kernels]
         macs = [self._macs(kernel, outputs) for kernel, outputs in zip(kernels, made, strict=True)]
         new_bytes = self._new_bytes(numbers, kernel_lists[2])
         starts = np.array([op.begin for op in operators], np.int64)
@@ -165,7 +166,7 @@ class Assembly:
         if not has_formula(packet):
             return math.nan if may_multiply(packet) else 0.0
         shapes = self.shapes
-        return macs_of(packet, [shapes[row] for row in kernel[4]], [shapes[row] for row in outputs], kernel[5])
+        return macs_of(packet, [shapes[row] for row in kernel[3]], [shapes[row] for row in outputs], kernel[4])
 
     def _new_bytes(self, numbers: Sequence[int], made: Lists) -> Array:
         """Bytes of new storage that each kernel made: views and results in place are nothing new."""
@@ -196,7 +197,7 @@ class Assembly:
         return {
             "module": [entry.module for entry in entries],
             "parent": [row_of[entry.parent] if entry.parent >= 0 else -1 for entry in entries],
-            "ordinal": [entry.ordinal for entry in entries],
+            "ordinal": [self.ordinals[call] for call in calls],
             "operator_begin": np.searchsorted(first_kernels, [entry.begin for entry in entries]),
             "operator_end": np.searchsorted(first_kernels, [entry.end for entry in entries]),
             "inputs": lists[0],
@@ -249,9 +250,7 @@ class Assembly:
             else:
                 source = values.sources[row]
                 kind, name = source.origin, source.name
-                if kind == CONSTANT:
-                    name = ""
-                elif source.model and source.model != own:
+                if source.model and source.model != own:
                     kind, name = EXTERNAL, f"{source.model}/{source.name}"
                 elif kind in (PARAMETER, BUFFER) and static is not None:
                     number = static.row_of_path.get(source.name, -1)
@@ -393,6 +392,18 @@ class _Flow:
         offsets = np.zeros(self.operators + 1, np.int64)
         np.cumsum(np.bincount(operators, minlength=self.operators), out=offsets[1:])
         return rows, offsets
+
+
+def _ordinals(calls: Sequence[ModuleCall]) -> list[int]:
+    """For each call, how often its module was called before within the same call."""
+    counts: dict[tuple[int, int, int], int] = {}
+    found: list[int] = []
+    for call in calls:
+        key = (call.parent, call.model, call.module)
+        ordinal = counts.get(key, 0)
+        counts[key] = ordinal + 1
+        found.append(ordinal)
+    return found
 
 
 def _lists(lists: Sequence[Iterable[int]]) -> Lists:

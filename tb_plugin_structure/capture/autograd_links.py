@@ -23,7 +23,7 @@ def link_autograd(observer: Observer) -> None:
     if not linked:
         return
     for kernel, entry in enumerate(observer.kernels):
-        rows = entry[4]
+        rows = entry[3]
         extra = [source for row in rows if row in linked for source in linked[row]]
         if extra:
             known = observer.also_reads.get(kernel, [])
@@ -38,7 +38,7 @@ def _made_by_nodes(observer: Observer, nodes: Sequence[int]) -> list[int]:
     """
     found: list[int] = []
     for node in nodes:
-        kernels = [kernel for kernel, entry in enumerate(observer.kernels) if entry[7] == node + 1]
+        kernels = [kernel for kernel, entry in enumerate(observer.kernels) if entry[6] == node + 1]
         for kernel in kernels[:1]:
             made = [row for row in observer.kernel_outputs[kernel] if observer.values.producers[row] == kernel]
             found += made[:1]
@@ -54,7 +54,7 @@ def _reaches(observer: Observer, source: int, row: int) -> bool:
         if current == source:
             return True
         kernel = values.producers[current]
-        before = [*observer.kernels[kernel][4], *observer.also_reads.get(kernel, ())] if kernel >= 0 else []
+        before = [*observer.kernels[kernel][3], *observer.also_reads.get(kernel, ())] if kernel >= 0 else []
         for other in (*before, *values.linked.get(current, ())):
             if other not in seen and other >= source:
                 seen.add(other)

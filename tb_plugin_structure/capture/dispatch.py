@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,12 @@ _sequence_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: i
 _MARKS: list[Any] = [{"t": k} for k in range(256)]
 """Stand for the k-th tensor argument in recorded arguments."""
 
-_CODE, _PLUMBING, _BOUNDARY = range(3)
+_CALLS_FORWARD: CodeType = torch.nn.Module._call_impl.__code__
+_CALLS_HOOKED: CodeType = next(
+    (each for each in _CALLS_FORWARD.co_consts if isinstance(each, CodeType) and each.co_name == "inner"), _CALLS_FORWARD
+)
+"""What calls a module's forward: the frame around a module call, without hooks and with them."""
+
 _PLUMBING_FILES = (
     "torch/_ops.py",
     "torch/_compile.py",
@@ -51,12 +57,6 @@ _PLUMBING_FILES = (
     "torch/_jit_internal.py",
     "torch/utils/_stats.py",
 )
-
-_kinds: dict[int, int] = {}
-"""id of a code object -> its kind."""
-
-_codes: dict[int, CodeType] = {}
-"""id of a code object -> the object, which keeps the id valid."""
 
 Plan = tuple[KernelFacts, Callable[..., Any] | None, tuple[int, ...] | None, int, bool]
 """What `dispatch` needs to know of an overload: its facts; what to run, None when it is not recorded; where tensors may
@@ -80,16 +80,10 @@ def recording_mode(observer: Observer) -> TorchDispatchMode:
     return RecordingMode()  # type: ignore[no-untyped-call]
 
 
-def _kind_of(code: CodeType) -> int:
-    name = code.co_filename.replace("\\", "/")
-    kind = _CODE
-    if name.endswith("torch/nn/modules/module.py") and code.co_name in ("_call_impl", "inner", "_wrapped_call_impl"):
-        kind = _BOUNDARY
-    elif name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING_FILES):
-        kind = _PLUMBING
-    _codes[id(code)] = code
-    _kinds[id(code)] = kind
-    return kind
+@lru_cache(maxsize=4096)
+def _is_plumbing(filename: str) -> bool:
+    name = filename.replace("\\", "/")
+    return name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING_FILES)
 
 
 def _plan_of(func: Any) -> Plan:
@@ -109,19 +103,32 @@ def call_sites(kernels: Sequence[Kernel], borders: Collection[int]) -> tuple[lis
     module call that begins or ends between two kernels separates them: `borders` are the kernels before which one does.
     """
     numbers: dict[tuple[int, ...], int] = {}
+    written: dict[int, bool] = {}
     found: list[Site] = []
     sites: list[int] = []
     groups: list[int] = []
     last_frame = last_site = group = -1
     for position, kernel in enumerate(kernels):
-        raw, frame = kernel[2], kernel[3]
-        site = numbers.get(raw, -1)
+        frames = kernel[2]
+        innermost = 0
+        key: tuple[int, ...] = ()
+        chosen: list[tuple[CodeType, int]] = []
+        for at in range(0, len(frames), 3):
+            code = frames[at + 1]
+            is_written = written.get(id(code))
+            if is_written is None:
+                is_written = written[id(code)] = not _is_plumbing(code.co_filename)
+            if is_written and len(chosen) < MAXIMUM_FRAMES:
+                innermost = innermost or frames[at]
+                key += (id(code), frames[at + 2])
+                chosen.append((code, frames[at + 2]))
+        site = numbers.get(key, -1)
         if site < 0:
-            site = numbers[raw] = len(found)
-            found.append(tuple((_codes[raw[at]], raw[at + 1]) for at in range(0, len(raw), 2)))
-        if frame != last_frame or site != last_site or position in borders:
+            site = numbers[key] = len(found)
+            found.append(tuple(chosen))
+        if innermost != last_frame or site != last_site or position in borders:
             group += 1
-            last_frame, last_site = frame, site
+            last_frame, last_site = innermost, site
         sites.append(site)
         groups.append(group)
     return found, sites, groups
@@ -134,18 +141,15 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
     is rarer is left to the functions before it, and what can be found out later to :mod:`assembly`.
     """
     values, stack = observer.values, observer.stack
-    references, storages, requires_grad, writes = (
-        values.references,
-        values.storages,
-        values.requires_grad,
-        values.writes,
-    )
+    references, producers, storages = values.references, values.producers, values.storages
+    requires_grad, writes = values.requires_grad, values.writes
     add_value, made_by_custom_function = values.add, values.made_by_custom_function
     kernels, kernel_outputs, also_reads = observer.kernels, observer.kernel_outputs, observer.also_reads
     listeners = tuple(observer.listeners)
-    marks, longest_site = _MARKS, 2 * MAXIMUM_FRAMES
-    known_reference, known_plan, known_kind = references.get, _plans.get, _kinds.get
-    get_frame, sequence_number = sys._getframe, _sequence_number
+    marks, most_entries = _MARKS, 3 * 2 * MAXIMUM_FRAMES
+    known_reference, known_plan = references.get, _plans.get
+    get_frame, sequence_number, grad_enabled = sys._getframe, _sequence_number, torch.is_grad_enabled
+    calls_forward, calls_hooked = _CALLS_FORWARD, _CALLS_HOOKED
     append_kernel, append_outputs = kernels.append, kernel_outputs.append
 
     def unknown(tensor: Tensor, facts: KernelFacts) -> int:
@@ -170,9 +174,14 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         return found
 
     def reached(row: int, tensor: Tensor) -> None:
-        """A value that requires a gradient is read for the first time: only now autograd says how it was made."""
+        """A value that requires a gradient is read for the first time: only now autograd says how it was made.
+
+        Asking makes a Python object of the node, so it is asked only where a custom ``autograd.Function`` can have made
+        the value: its kernels run without gradients, or it ran none.
+        """
         requires_grad[row] = 1
-        if isinstance(tensor.grad_fn, BackwardCFunction):
+        kernel = producers[row]
+        if (kernel < 0 or not kernels[kernel][7]) and isinstance(tensor.grad_fn, BackwardCFunction):
             made_by_custom_function(row, tensor.grad_fn)
 
     def record_outputs(result: Any, kernel: int, args: Any, kwargs: Any, rows: Sequence[int], memory: int) -> None:
@@ -265,22 +274,16 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
 
             # Where it was written: frames up to the module call around it, innermost first.
             frame: Any = get_frame(1)
-            site: tuple[int, ...] = ()
-            frame_id = 0
-            while frame is not None and len(site) < longest_site:
+            frames: tuple[Any, ...] = ()
+            while frame is not None:
                 code = frame.f_code
-                kind = known_kind(id(code))
-                if kind is None:
-                    kind = _kind_of(code)
-                if kind == _CODE:
-                    site += (id(code), frame.f_lasti)
-                    frame_id = frame_id or id(frame)
-                elif kind == _BOUNDARY:
+                if code is calls_hooked or code is calls_forward or len(frames) >= most_entries:
                     break
+                frames += (id(frame), code, frame.f_lasti)
                 frame = frame.f_back
             frame = None
             call = stack[-1] if stack else OUTSIDE
-            append_kernel((facts, call, site, frame_id, rows, template, named, sequence_number()))  # type: ignore[arg-type]
+            append_kernel((facts, call, frames, rows, template, named, sequence_number(), grad_enabled()))
             if listeners:
                 for listener in listeners:
                     listener.before_kernel(func, args, kwargs or {}, observer.context())

@@ -81,15 +81,19 @@ class ModuleTable:
         """Walk the model (again: modules may be added while it runs). True when something new was found."""
         before = len(self.entries)
         seen_paths = {entry.path for entry in self.entries} | {a for entry in self.entries for a in entry.aliases}
+        plain: set[type] = set()
         stack: list[tuple[nn.Module, str, int, frozenset[int]]] = [(self.model, "", -1, frozenset())]
         while stack:
             module, path, parent, above = stack.pop()
-            while (inner := wrapped(module)) is not None:
-                self.inner_wrappers.add(type(module).__name__)
-                self.flat_shards |= flat_shards(module, path)
-                module = inner
-            if is_fully_sharded(module):
-                self.inner_wrappers.add("FSDPModule")
+            if type(module) not in plain:
+                while (inner := wrapped(module)) is not None:
+                    self.inner_wrappers.add(type(module).__name__)
+                    self.flat_shards |= flat_shards(module, path)
+                    module = inner
+                if is_fully_sharded(module):
+                    self.inner_wrappers.add("FSDPModule")
+                elif type(module).__name__ not in WRAPPERS:
+                    plain.add(type(module))
             row = self.row_of.get(id(module))
             if row is None:
                 row = len(self.entries)
@@ -103,6 +107,8 @@ class ModuleTable:
                 self.entries[row].aliases.append(path)
             if id(module) in above or len(above) > 4000:
                 continue  # a module that contains itself
+            if not module._modules:
+                continue
             within = above | {id(module)} if len(above) < 64 else above
             children = [
                 (child, f"{path}.{name}" if path else name, row, within)

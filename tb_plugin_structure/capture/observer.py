@@ -18,6 +18,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tb_plugin_structure.capture import provenance
+from tb_plugin_structure.capture.collection import RarerCollections
 from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode
 from tb_plugin_structure.capture.kernels import KernelFacts
 from tb_plugin_structure.capture.modules import ModuleTable
@@ -36,22 +37,22 @@ class Kernel(NamedTuple):
     Attributes:
         facts: What its schema says.
         call: Number of the innermost module call, or OUTSIDE.
-        site: Where it was called: ids of code objects and offsets of instructions in turn, innermost frame first.
-        frame: id of the innermost frame. See :func:`~tb_plugin_structure.capture.dispatch.call_sites`.
+        frames: Where it was called, innermost frame first: for each frame its id, code and offset of the instruction.
         inputs: Values of its tensor arguments.
         args: Positional arguments, tensors as ``{"t": k}``.
         kwargs: Keyword arguments in the same way; None when there are none.
         sequence: Number that autograd gives next; the kernel's own node has the one before.
+        grad_enabled: Whether gradients were turned on.
     """
 
     facts: KernelFacts
     call: int
-    site: tuple[int, ...]
-    frame: int
+    frames: tuple[Any, ...]
     inputs: tuple[int, ...]
     args: list[Any]
     kwargs: dict[str, Any] | None
     sequence: int
+    grad_enabled: bool
 
 
 class KernelContext:
@@ -69,32 +70,17 @@ class KernelContext:
 class ModuleCall:
     """One call of a module while and after it runs."""
 
-    __slots__ = (
-        "begin",
-        "context",
-        "end",
-        "inputs",
-        "model",
-        "module",
-        "ordinal",
-        "ordinals",
-        "outputs",
-        "parent",
-        "raised",
-    )
+    end = -1
+    inputs: Sequence[tuple[str, int]] = ()
+    outputs: Sequence[tuple[str, int]] = ()
+    raised = False
+    context: KernelContext | None = None
 
-    def __init__(self, model: int, module: int, parent: int, ordinal: int, begin: int) -> None:
+    def __init__(self, model: int, module: int, parent: int, begin: int) -> None:
         self.model = model
         self.module = module
         self.parent = parent
-        self.ordinal = ordinal
         self.begin = begin
-        self.end = -1
-        self.inputs: list[tuple[str, int]] = []
-        self.outputs: list[tuple[str, int]] = []
-        self.raised = False
-        self.context: KernelContext | None = None
-        self.ordinals: dict[tuple[int, int], int] = {}
 
 
 _NO_CALL = KernelContext("", "", 0, None)
@@ -119,7 +105,6 @@ class ObservedModel:
         self.training = self.table.model.training
         self.grad_mode = ""
         self.autocast = ""
-        self.calls: dict[int, int] = {}
         self.arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.parameters: list[tuple[str, Tensor, int, bool]] = []
         self.error: Failure | None = None
@@ -145,6 +130,7 @@ class Observer:
         self._calls_of: dict[tuple[int, int], int] = {}
         self._ordinals: list[int] = []
         self._recursion_limit = 0
+        self._collections = RarerCollections()
         self._owner_of: dict[int, tuple[int, int]] = {}
         self._foreign: dict[int, Any] = {}
         self._handles: list[Any] = []
@@ -154,12 +140,15 @@ class Observer:
             self._register(index, model)
 
     def _register(self, index: int, model: ObservedModel) -> None:
-        for row, entry in enumerate(model.table.entries):
-            module = entry.module()
-            if module is not None and (row == 0 or id(module) not in self._owner_of):
-                self._owner_of[id(module)] = (index, row)
-        for path, tensor, _, is_buffer in model.table.tensors():
-            self.values.register(tensor, Source(BUFFER if is_buffer else PARAMETER, model.name, path))
+        owner_of = self._owner_of
+        for key, row in model.table.row_of.items():
+            if row == 0 or key not in owner_of:
+                owner_of[key] = (index, row)
+        name = model.name
+        self.values.register_all(
+            (tensor, Source(BUFFER if is_buffer else PARAMETER, name, path))
+            for path, tensor, _, is_buffer in model.table.tensors()
+        )
 
     def expect(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say beforehand what a model will be called with, so that a pass that raises knows its inputs too."""
@@ -173,6 +162,7 @@ class Observer:
     def start(self) -> None:
         """Register hooks and enter the mode; undone by :meth:`stop`, also when this fails half-way."""
         self._thread = _get_ident()
+        self._collections.start()
         # A module call with hooks takes more Python frames than one without: what can be called can be recorded.
         self._recursion_limit = sys.getrecursionlimit()
         sys.setrecursionlimit(2 * self._recursion_limit)
@@ -201,6 +191,7 @@ class Observer:
             for handle in self._handles:
                 handle.remove()
             self._handles.clear()
+            self._collections.stop()
             if self._recursion_limit:
                 sys.setrecursionlimit(self._recursion_limit)
                 self._recursion_limit = 0
@@ -251,39 +242,36 @@ class Observer:
 
     def _enter(self, owner: tuple[int, int], module: nn.Module, args: Any) -> None:
         index, row = owner
-        stack = self.stack
-        parent = -1
-        for call in reversed(stack):
-            if self.calls[call].model == index:
-                parent = call
-                break
-        model = self.models[index]
-        if parent < 0:
-            if row != 0:
+        stack, calls = self.stack, self.calls
+        parent = stack[-1] if stack else -1
+        if parent < 0 or calls[parent].model != index:
+            parent = self._caller(index)
+            if parent < 0 and row != 0:
                 # A part is called without the model around it, e.g. model.encode(x): the model's own call is implied.
-                self._enter((index, 0), model.table.model, ())
+                self._enter((index, 0), self.models[index].table.model, ())
                 parent = stack[-1]
-            else:
-                model.grad_mode = model.grad_mode or provenance.grad_mode()
-                if not model.autocast:
-                    model.autocast = provenance.autocast_dtype(("cpu", "cuda"))
-                model.training = module.training
-                self.had_backward = False  # a further pass: what comes after it counts again
-        call = len(self.calls)
-        ordinals = self.calls[parent].ordinals if parent >= 0 else model.calls
-        ordinal = ordinals.get(row, 0)  # type: ignore[call-overload]
-        ordinals[row] = ordinal + 1  # type: ignore[index]
-        entry = ModuleCall(index, row, parent, ordinal, len(self.kernels))
-        self.calls.append(entry)
-        stack.append(call)
-        if args:
-            if parent < 0:
-                entry.inputs = [
-                    (name, self._current(tensor, Source(INPUT, model.name, name)))
-                    for name, tensor in named_arguments(args, {})
-                ]
-            else:
-                entry.inputs = [(name, self._current(tensor)) for name, tensor in named_arguments(args, {})]
+        entry = ModuleCall(index, row, parent, len(self.kernels))
+        stack.append(len(calls))
+        calls.append(entry)
+        if parent < 0:
+            model = self.models[index]
+            model.grad_mode = model.grad_mode or provenance.grad_mode()
+            if not model.autocast:
+                model.autocast = provenance.autocast_dtype(("cpu", "cuda"))
+            model.training = module.training
+            self.had_backward = False  # a further pass: what comes after it counts again
+            entry.inputs = [
+                (name, self._current(tensor, Source(INPUT, model.name, name)))
+                for name, tensor in named_arguments(args, {})
+            ]
+        elif len(args) == 1 and isinstance(args[0], Tensor):
+            entry.inputs = (("0", self._current(args[0])),)
+        elif args:
+            entry.inputs = [(name, self._current(tensor)) for name, tensor in named_arguments(args, {})]
+
+    def _caller(self, index: int) -> int:
+        """The innermost running call of a model, -1 when there is none."""
+        return next((call for call in reversed(self.stack) if self.calls[call].model == index), -1)
 
     def _find(self, module: nn.Module) -> tuple[int, int] | None:
         """Modules that were added to a model after the region began; others are not ours and are remembered."""
@@ -312,14 +300,14 @@ class Observer:
                 break
         else:
             return
-        for call in stack[position:]:
-            calls[call].end = len(self.kernels)
-        del stack[position:]
-        values = self.values
+        while len(stack) > position:
+            calls[stack.pop()].end = len(self.kernels)
         if kwargs:
             source_name = self.models[owner[0]].name if top.parent < 0 else ""
-            for name, tensor in named_arguments((), kwargs):
-                top.inputs.append((name, self._row_at_entry(tensor, top, source_name, name)))
+            named = named_arguments((), kwargs)
+            if named:
+                rows = [(name, self._row_at_entry(tensor, top, source_name, name)) for name, tensor in named]
+                top.inputs = [*top.inputs, *rows]
         if top.parent < 0 and owner[1] == 0 and self.models[owner[0]].arguments is None:
             self.models[owner[0]].arguments = (_outline(args), _outline(kwargs or {}))
         if output is None:
@@ -328,11 +316,17 @@ class Observer:
                 top.raised = True
                 self._failed(error, position)
                 return
-        for name, tensor in named_tensors(output):
-            row = self._current(tensor)
-            if tensor.requires_grad and not values.requires_grad[row]:
-                values.reached_by_gradient(row, tensor)
-            top.outputs.append((name, row))
+        if isinstance(output, Tensor):
+            top.outputs = (("", self._returned(output)),)
+        else:
+            top.outputs = [(name, self._returned(tensor)) for name, tensor in named_tensors(output)]
+
+    def _returned(self, tensor: Tensor) -> int:
+        """The value of a tensor that a call returns; autograd says by now whether it requires a gradient."""
+        row = self._current(tensor)
+        if tensor.requires_grad and not self.values.requires_grad[row]:
+            self.values.reached_by_gradient(row, tensor)
+        return row
 
     def _current(self, tensor: Tensor, source: Source | None = None) -> int:
         """The value a tensor holds now, writes through other views of its memory included.
@@ -341,8 +335,12 @@ class Observer:
         which is said to read what it left standing.
         """
         values = self.values
-        row = values.external(tensor, source) if source is not None else values.row(tensor)
-        if values.storages[row] not in values.writes:
+        reference = values.references.get(id(tensor))
+        if reference is not None and reference() is tensor:
+            row = reference.row
+        else:
+            row = values.unknown(tensor, source)
+        if not values.writes or values.storages[row] not in values.writes:
             return row
         later = values.through_storage(row)
         if not later:
@@ -353,7 +351,7 @@ class Observer:
         values.requires_grad[current] = values.requires_grad[row]
         self.kernel_outputs[kernel] += (current,)
         left_standing = {row, *later[:-1], *self.also_reads.get(kernel, ())}
-        self.also_reads[kernel] = sorted(left_standing.difference(self.kernels[kernel][4]))
+        self.also_reads[kernel] = sorted(left_standing.difference(self.kernels[kernel][3]))
         return current
 
     def _row_at_entry(self, tensor: Tensor, call: ModuleCall, model: str, name: str) -> int:

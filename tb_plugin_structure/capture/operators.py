@@ -143,11 +143,11 @@ class Attributes:
         if known is not None:
             return known
         found: dict[str, str] = {}
-        for name, value in zip(facts.argument_names, kernel[5], strict=False):
+        for name, value in zip(facts.argument_names, kernel[4], strict=False):
             text = _attribute_text(value)
             if text is not None:
                 found[name] = text
-        for name, value in (kernel[6] or {}).items():
+        for name, value in (kernel[5] or {}).items():
             text = _attribute_text(value)
             if text is not None:
                 found.setdefault(name, text)

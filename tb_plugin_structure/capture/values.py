@@ -8,7 +8,7 @@ autograd copy what it otherwise keeps.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -108,20 +108,30 @@ class Values:
 
     # ---- what is known before anything runs
 
-    def register(self, tensor: Tensor, source: Source) -> None:
-        """A parameter, buffer or input. The first registration counts.
+    def register_all(self, tensors: Iterable[tuple[Tensor, Source]]) -> None:
+        """Parameters, buffers and inputs. The first registration of a tensor counts.
 
         An ordinary tensor gets its row now, where the work is done for all of them in a row, and not between two
         kernels, where it takes several times as long.
         """
-        if id(tensor) in self._registered:
-            return
-        reference, address = None, 0
-        if type(tensor) in _ORDINARY and tensor.layout is _STRIDED and self.known(tensor) < 0:
-            self._new(tensor, source)
-            reference = self.references.pop(id(tensor))
-            address = tensor.data_ptr()
-        self._registered[id(tensor)] = Registered(tensor, source, reference, address)
+        registered, references, by_address = self._registered, self.references, self._by_address
+        for tensor, source in tensors:
+            key = id(tensor)
+            if key in registered:
+                continue
+            reference, address = None, 0
+            if type(tensor) in _ORDINARY and tensor.layout is _STRIDED and self.known(tensor) < 0:
+                address = tensor.data_ptr()
+                if address in by_address:
+                    self._new(tensor, source)
+                else:
+                    self.sources[self.add(tensor, -1, -1)] = source
+                reference = references.pop(key)
+            registered[key] = Registered(tensor, source, reference, address)
+
+    def register(self, tensor: Tensor, source: Source) -> None:
+        """One tensor, as :meth:`register_all` does."""
+        self.register_all([(tensor, source)])
 
     # ---- rows
 
@@ -160,14 +170,14 @@ class Values:
         """A tensor that no observed kernel returned: a parameter, an input, a constant, or an alias of something."""
         registered = self._registered.get(id(tensor))
         if registered is not None and registered.tensor is tensor:
-            source, reference = registered.source, registered.reference
+            _, source, reference, address = registered
             if reference is not None:
-                if address_of(tensor) == registered.address and self._has_shape_of(tensor, reference.row):
+                if self._is_as_registered(tensor, address, reference.row):
                     self.references[id(tensor)] = reference
                     return reference.row
                 # It was given other memory (``weight.data = ...``), and what it had may be handed out again.
-                if self._by_address.get(registered.address) is reference:
-                    del self._by_address[registered.address]
+                if self._by_address.get(address) is reference:
+                    del self._by_address[address]
         if source is None:
             alias = self._alias(tensor)
             if alias >= 0 and self._same_outline(tensor, alias):
@@ -212,11 +222,11 @@ class Values:
                 before.append(previous._sequence_nr())
         self.custom_nodes[row] = before
 
-    def _has_shape_of(self, tensor: Tensor, row: int) -> bool:
+    def _is_as_registered(self, tensor: Tensor, address: int, row: int) -> bool:
         try:
-            return bool(tensor.shape == self.metas[row][0])
-        except (RuntimeError, NotImplementedError):  # a nested tensor has no single shape
-            return True
+            return tensor.data_ptr() == address and bool(tensor.shape == self.metas[row][0])
+        except (RuntimeError, NotImplementedError):  # it has become a kind of tensor without memory or a single shape
+            return False
 
     def _same_outline(self, tensor: Tensor, row: int) -> bool:
         meta = self.metas[row]
