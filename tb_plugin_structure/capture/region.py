@@ -26,6 +26,7 @@ from tb_plugin_structure.capture.memory import measure_memory
 from tb_plugin_structure.capture.modules import without_local_wrappers
 from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.observer import ObservedModel, Observer
+from tb_plugin_structure.capture.other_parameters import name_other_parameters
 from tb_plugin_structure.capture.repetition import Repetition
 from tb_plugin_structure.capture.state import preserved_state
 from tb_plugin_structure.capture.symbolic import add_symbolic_dimensions
@@ -82,6 +83,7 @@ class Region:
             listeners = [*listeners, self._attention]
         self._records_structures = structures
         self._observer = (Observer if structures else ListeningObserver)(self._observed, listeners)
+        self._optimizer = optimizer
         self._gradients = GradientFlow(self._observed, optimizer) if gradients and structures else None
         self._progress = Progress(
             f"Recording {', '.join(models)}",
@@ -145,6 +147,7 @@ class Region:
 
     def _assemble(self) -> None:
         observer = self._observer
+        name_other_parameters(observer.values, self._optimizer)
         assembly = Assembly(observer, self._source)
         called = {call.model for call in observer.calls}
         for index, model in enumerate(self._observed):

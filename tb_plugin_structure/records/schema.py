@@ -157,7 +157,12 @@ TENSORS: Final = (
     Field("origin", "u8", "where it comes from, see ORIGINS"),
     Field("producer", "i32", "row of the kernel that made it; -1 unless origin is 'kernel'"),
     Field("parameter", "i32", "row of the parameter or buffer it is; -1 otherwise"),
-    Field("name", "string", "argument for inputs, path for parameters and buffers, model and path for external"),
+    Field(
+        "name",
+        "string",
+        "argument for inputs, path for parameters and buffers, model and path for external; of constants 'parameter' for "
+        "a parameter of no recorded model, and 'trained parameter' when the optimizer of the step holds it",
+    ),
     Field("storage", "u32", "number of the storage it lies in; equal numbers share memory"),
     Field("storage_offset", "i64", "elements from the start of the storage"),
     Field("bytes", "i64", "bytes of its elements"),

@@ -224,9 +224,18 @@ CASES: dict[str, tuple[Scenario, Scenario]] = {
         lambda: step(sound_loss, also_trained=lambda teacher: teacher.parameters()),
         lambda: step(sound_loss),
     ),
+    "adapter-not-in-optimizer": (lambda: adapted(trained=False), lambda: adapted(trained=True)),
     "student-not-in-optimizer": (lambda: step(sound_loss, left_out=("fc.weight",)), lambda: step(sound_loss)),
     "no-gradient": (lambda: cut_student(cut=True), lambda: cut_student(cut=False)),
 }
+
+
+def adapted(trained: bool) -> dict[str, Any]:
+    adapter = nn.Linear(5, 5)
+    return step(
+        lambda t, s, y: F.mse_loss(adapter(s), t) + F.cross_entropy(s, y),
+        also_trained=lambda teacher: adapter.parameters() if trained else [],
+    )
 
 
 def tied(tie: bool) -> dict[str, nn.Module]:

@@ -1,6 +1,7 @@
 """The built-in rules, one a file. Importing this package registers them."""
 
 from tb_plugin_structure.analysis.audit.rules import (
+    adapter_not_in_optimizer,
     batch_folded,
     batch_lost,
     batchnorm_single_value,
@@ -42,6 +43,7 @@ from tb_plugin_structure.analysis.audit.rules import (
 )
 
 __all__ = [
+    "adapter_not_in_optimizer",
     "batch_folded",
     "batch_lost",
     "batchnorm_single_value",

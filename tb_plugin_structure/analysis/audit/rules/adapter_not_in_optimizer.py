@@ -1,0 +1,40 @@
+"""The loss uses trainable parameters of no recorded model, an adapter's, that the optimizer does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.measured import parameters_with
+from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
+
+_UNTRAINED = "parameter"
+"""Name of constants that are parameters and in no optimizer (see ``records.schema.TENSORS``)."""
+
+
+@rule(
+    "adapter-not-in-optimizer",
+    severity="warning",
+    explanation="Between the models the step ran parameters that require a gradient, such as those of an adapter, and "
+    "the optimizer does not hold them: they stay as they were initialised.",
+    fix="Give them to the optimizer as well: AdamW([*student.parameters(), *adapters.parameters()]).",
+)
+def adapter_not_in_optimizer(context: Context) -> Iterator[Finding]:
+    loss = recorded_loss(context)
+    if loss is None or not parameters_with(context, "student", "in_optimizer", 1.0):
+        return  # no optimizer was given, or it belongs to something else
+    tensors = loss.outside.tensors
+    trainable = np.flatnonzero(tensors["requires_grad"] & (tensors["producer"] < 0)).tolist()
+    forgotten = [row for row in trainable if tensors.text("name", row) == _UNTRAINED]
+    if not forgotten:
+        return
+    reader = next(kernel for kernel in range(loss.outside.kernels.rows) if forgotten[0] in loss.inputs(kernel))
+    shapes = ", ".join(str(list(loss.outside.shape(row))) for row in forgotten[:3])
+    count = f"{len(forgotten)} trainable parameters" if len(forgotten) > 1 else "a trainable parameter"
+    yield Finding(
+        f"{loss.where(reader)} reads {count} that the optimizer does not hold: {shapes}"
+        + (" …" if len(forgotten) > 3 else ""),
+        subject="outside",
+    )
