@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from tb_plugin_structure.analysis.audit import AuditReport
 
-_SOURCE = re.compile(r"\(([^()\s]+):(\d+)\)")
+#: A source as findings name it, "(models/student.py:12)"; no "(<stdin>:1)", which is no file.
+_SOURCE = re.compile(r"\(([^()<>]+):(\d+)\)")
 _GITHUB = {"info": "notice", "warning": "warning", "error": "error"}
 _SARIF = {"info": "note", "warning": "warning", "error": "error"}
+_PROBLEM = {"info": "recommendation", "warning": "warning", "error": "error"}
 INCOMPATIBLE_RULE = "incompatible-pair"
 
 
@@ -26,6 +31,7 @@ class Annotation(NamedTuple):
     fix: str
     file: str = ""
     line: int = 0
+    subject: str = "student"
 
 
 def annotated(report: AuditReport) -> Iterator[Annotation]:
@@ -41,6 +47,7 @@ def annotated(report: AuditReport) -> Iterator[Annotation]:
             finding.fix,
             found[1] if found else "",
             int(found[2]) if found else 0,
+            finding.subject,
         )
     for row in report.rows:
         if row.comparison.is_refused_feature:
@@ -73,45 +80,58 @@ def _property(text: str) -> str:
 
 
 def sarif_text(report: AuditReport) -> str:
-    """A SARIF log, https://docs.oasis-open.org/sarif/sarif/v2.1.0/."""
+    """A SARIF log, https://docs.oasis-open.org/sarif/sarif/v2.1.0/, with what code scanning on GitHub asks for."""
     items = list(annotated(report))
-    rules: dict[str, dict[str, Any]] = {}
+    ids = list(dict.fromkeys(item.rule for item in items))
+    rules = [_rule(next(item for item in items if item.rule == rule)) for rule in ids]
+    seen: Counter[str] = Counter()
+    results = []
     for item in items:
-        rules.setdefault(
-            item.rule,
+        fingerprint = _fingerprint(item)
+        seen[fingerprint] += 1
+        results.append(
             {
-                "id": item.rule,
-                "shortDescription": {"text": item.explanation},
-                "help": {"text": item.fix},
-                "defaultConfiguration": {"level": _SARIF[item.severity]},
-            },
+                "ruleId": item.rule,
+                "ruleIndex": ids.index(item.rule),
+                "level": _SARIF[item.severity],
+                "message": {"text": f"{item.message}. {item.fix}"},
+                "locations": [_location(item)],
+                "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:{seen[fingerprint]}"},
+            }
         )
+    driver = {"name": "tb-structure", "rules": rules}
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": {"name": "tb-structure", "rules": list(rules.values())}},
-                "results": [
-                    {
-                        "ruleId": item.rule,
-                        "level": _SARIF[item.severity],
-                        "message": {"text": f"{item.message}. {item.fix}"},
-                        "locations": [_location(item)],
-                    }
-                    for item in items
-                ],
-            }
-        ],
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
     }
     return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
 
 
-def _location(item: Annotation) -> dict[str, Any]:
-    location: dict[str, Any] = {
-        "logicalLocations": [{"fullyQualifiedName": item.module_path or "(model)", "kind": "module"}]
+def _rule(item: Annotation) -> dict[str, Any]:
+    return {
+        "id": item.rule,
+        "shortDescription": {"text": item.rule.replace("-", " ").capitalize()},
+        "fullDescription": {"text": item.explanation},
+        "help": {"text": item.fix},
+        "defaultConfiguration": {"level": _SARIF[item.severity]},
+        "properties": {"problem.severity": _PROBLEM[item.severity], "tags": ["distillation"]},
     }
+
+
+def _fingerprint(item: Annotation) -> str:
+    """Equal for the same finding at the same module, whatever its numbers and the line it now stands on: code scanning
+    then knows that it is not a new one."""
+    return hashlib.sha256("\0".join((item.rule, item.subject, item.module_path)).encode()).hexdigest()[:16]
+
+
+def _location(item: Annotation) -> dict[str, Any]:
     # Code scanning on GitHub drops a result without a file: where the record names none, the module stands for it.
     uri = item.file or (item.module_path or "model").replace(".", "/")
-    location["physicalLocation"] = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(1, item.line)}}
-    return location
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(uri.lstrip("/"))},
+            "region": {"startLine": max(1, item.line)},
+        },
+        "logicalLocations": [{"fullyQualifiedName": item.module_path or "(model)", "kind": "module"}],
+    }
