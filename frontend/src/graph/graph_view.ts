@@ -3,7 +3,6 @@ import { Camera, type Rect } from "./camera";
 import { CanvasPen } from "./canvas_pen";
 import { HEADER_HEIGHT } from "./card";
 import type { SideName } from "./diff_tree";
-import { type EdgeHit, hitEdge } from "./edge_hit";
 import type { Look } from "./look";
 import type { Minimap } from "./minimap";
 import { paint, paintPairing } from "./painter";
@@ -11,6 +10,12 @@ import { canPair, GRIP_REACH, GRIP_REACH_TOUCH, gripOf } from "./pair_grip";
 import { listenToPointer } from "./pointer_input";
 import type { Span } from "./reading_line";
 import type { Place, Scene } from "./scene";
+
+/**
+ * What the pointer rests on: a closed node, a grip, or a point of the drawing with nothing but edges around it; `reach`
+ * is how near they have to be.
+ */
+export type Pointed = { place: Place } | { grip: true } | { near: { x: number; y: number; reach: number } };
 
 export interface GraphEvents {
   select(place: Place | null, additive: boolean): void;
@@ -21,7 +26,7 @@ export interface GraphEvents {
   /** A line was drawn from one module to another, to pair the two. */
   pair(from: Place, to: Place): void;
   /** What the pointer rests on, for a hint; null: nothing. The position is in the page. */
-  hint(what: { place: Place } | { edge: EdgeHit } | { grip: true } | null, x: number, y: number): void;
+  hint(what: Pointed | null, x: number, y: number): void;
 }
 
 /** A node's place before and after, and where on the screen it begins and ends. */
@@ -35,6 +40,8 @@ interface Anchoring {
 
 /** What the minimap takes of the right edge, with a margin on both sides. */
 const MINIMAP_ROOM = 126;
+/** Pixels around an edge within which the pointer is on it. */
+const EDGE_REACH = 5;
 /** Around a drawing that is shown from its top to its end, in pixels. */
 const MARGIN = 24;
 /** Text cannot be read when a drawing is shown smaller than this. */
@@ -402,11 +409,9 @@ export class GraphView {
     const box = this.canvas.getBoundingClientRect();
     this.canvas.style.cursor = place ? "pointer" : "grab";
     const [worldX, worldY] = this.camera.toWorld(x, y);
-    const scene = this.scene;
-    const closed = place && !scene?.isOpen(place.node);
-    const edge = scene && !closed ? hitEdge(scene, worldX, worldY, 5 / this.camera.scale) : null;
-    if (closed) this.events.hint({ place }, box.left + x, box.top + y);
-    else this.events.hint(edge && { edge }, box.left + x, box.top + y);
+    const closed = place && !this.scene?.isOpen(place.node);
+    const near = { x: worldX, y: worldY, reach: EDGE_REACH / this.camera.scale };
+    this.events.hint(closed ? { place } : { near }, box.left + x, box.top + y);
   }
 }
 

@@ -95,6 +95,8 @@ export const SPACE = [0, 4, 8, 12, 16, 20, 24] as const;
 export const RADIUS = 4;
 export const FONT = 'Roboto, "Helvetica Neue", Arial, sans-serif';
 export const MONO = '"Roboto Mono", ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
+/** Of a row of the outline, in pixels; the styles say the same. */
+export const ROW_HEIGHT = 24;
 /** Duration of a transition that explains a change. */
 export const MOTION_MS = 150;
 

@@ -1,7 +1,5 @@
 import { AlignmentFields } from "../gen/tb_plugin_structure/v1/alignment_fields";
 import type { Alignment } from "../gen/tb_plugin_structure/v1/alignment_pb";
-import { AuditFields } from "../gen/tb_plugin_structure/v1/audit_fields";
-import type { Audit } from "../gen/tb_plugin_structure/v1/audit_pb";
 import { Columns } from "./columns";
 import { readMessage } from "./message";
 import type { Address } from "./records";
@@ -23,12 +21,6 @@ export interface DecodedAlignment {
   readonly operatorPairs: Columns;
 }
 
-export interface DecodedAudit {
-  readonly message: Audit;
-  readonly rows: Columns;
-  readonly stages: Columns;
-}
-
 export async function fetchAlignment(
   teacher: Address,
   student: Address,
@@ -45,17 +37,6 @@ export async function fetchAlignment(
     pairs: new Columns(message.pairs, strings),
     operatorPairs: new Columns(message.operatorPairs, strings),
   };
-}
-
-export async function fetchAudit(
-  teacher: Address,
-  student: Address,
-  intent: Intent,
-  signal?: AbortSignal,
-): Promise<DecodedAudit> {
-  const message = readMessage(AuditFields, await compare("api/audit", teacher, student, intent, signal));
-  const strings = new Strings(message.strings);
-  return { message, rows: new Columns(message.rows, strings), stages: new Columns(message.stages, strings) };
 }
 
 /** The parameters of `api/alignment` and `api/audit` as a query. */
@@ -77,7 +58,8 @@ export function comparisonParameters(teacher: Address, student: Address, intent:
 /** Longest query sent as GET; many servers and proxies refuse addresses beyond 8 kB. */
 const LONGEST_QUERY = 6000;
 
-function compare(
+/** The answer of one of the two routes, however long the question is. */
+export function compare(
   route: string,
   teacher: Address,
   student: Address,

@@ -15,7 +15,6 @@ import { DiffToolbar } from "./DiffToolbar";
 import { DiffState } from "./diff_state";
 import { type GraphCommands, GraphPane, placeSide } from "./GraphPane";
 import css from "./graph_diff.css?inline";
-import { LinkedScroll } from "./linked_scroll";
 import { measuredName } from "./measured_colouring";
 import { Outline, outlineKey } from "./Outline";
 import { Overview } from "./Overview";
@@ -57,8 +56,8 @@ const loadPlanDialog = () => import("./PlanDialog").then(({ PlanDialog }) => Pla
 export function GraphDiff({ session }: { session: Session }) {
   const state = useMemo(() => new DiffState(session), [session]);
   const commands = useMemo<GraphCommands>(() => {
-    const link = new LinkedScroll(() => state.scrolling.peek() === "together");
-    return { view: null, scene: null, plan: null, client: null, link };
+    const graph = { view: null, scene: null, plan: null, client: null };
+    return { ...graph, outline: null, rows: [], link: null, moved: scrollTogether(state) };
   }, [state]);
   useEffect(() => void adoptStyles(css), []);
   useDiffKeys(state, commands);
@@ -82,6 +81,20 @@ export function GraphDiff({ session }: { session: Session }) {
       )}
     </Frame>
   );
+}
+
+/** What follows when something is moved loads with the first movement, which leads nothing yet. */
+function scrollTogether(state: DiffState): GraphCommands["moved"] {
+  let isLoading = false;
+  return function (this: GraphCommands, what) {
+    if (this.link) what === "outline" ? this.link.outlineScrolled() : this.link.graphMoved();
+    else if (!isLoading) {
+      isLoading = true;
+      void import("./linked_scroll").then(({ LinkedScroll }) => {
+        this.link = new LinkedScroll(this, () => state.scrolling.peek() === "together");
+      });
+    }
+  };
 }
 
 function Panes(props: { state: DiffState; commands: GraphCommands; comparison: Comparison }) {
@@ -124,7 +137,7 @@ function Panes(props: { state: DiffState; commands: GraphCommands; comparison: C
         </p>
       )}
       <div class={`panes view-${view}`}>
-        {hasOutline && <Outline state={state} link={commands.link} />}
+        {hasOutline && <Outline state={state} commands={commands} />}
         {hasOutline && hasGraph && <Splitter label="Width of the outline" property="--outline-width" />}
         {hasGraph && <GraphPane state={state} commands={commands} />}
         {state.selected.value < 0 ? (

@@ -1,7 +1,6 @@
 import { effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { EdgeHit } from "../../graph/edge_hit";
-import { GraphView } from "../../graph/graph_view";
+import { GraphView, type Pointed } from "../../graph/graph_view";
 import { LayoutClient } from "../../graph/layout_client";
 import { LayoutPlan } from "../../graph/layout_plan";
 import type { Place } from "../../graph/scene";
@@ -12,17 +11,17 @@ import { palette } from "../../ui/tokens";
 import { tooltip } from "../../ui/tooltip";
 import { isReport } from "../../wire/embedded";
 import type { DiffState } from "./diff_state";
-import { edgeHint, nodeHint } from "./hints";
-import type { LinkedScroll } from "./linked_scroll";
+import type { LinkedScroll, Shown } from "./linked_scroll";
 import { pairOptions } from "./pins";
 
 /** Commands that the toolbar and the keys give to the graph. */
-export interface GraphCommands {
-  view: GraphView | null;
-  scene: Scene | null;
+export interface GraphCommands extends Shown {
   plan: LayoutPlan | null;
   client: LayoutClient | null;
-  readonly link: LinkedScroll;
+  /** Null until the reader has moved something. */
+  link: LinkedScroll | null;
+  /** Says that the reader has moved the outline or the graph, so that the other follows. */
+  moved(what: "outline" | "graph"): void;
 }
 
 /** The canvas with the graph: turns the state into scenes, and what is done on the canvas into state. */
@@ -39,9 +38,9 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       hover: (node) => {
         state.hovered.value = node;
       },
-      moved: () => commands.link.graphMoved(),
+      moved: () => commands.moved("graph"),
       pair: (from, to) => pairPlaces(state, from, to),
-      hint: (what, x, y) => hint(state, what, x, y),
+      hint: (what, x, y) => hint(commands.scene, what, x, y),
     });
     Object.assign(commands, { view, client });
 
@@ -66,7 +65,6 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
         const scene = new Scene(plan, specs);
         const isNew = commands.scene?.tree !== scene.tree;
         commands.scene = scene;
-        commands.link.setGraph(view, scene);
         if (isNew && arrangement === "side by side" && !state.arrangement.peek() && view.isTooNarrow(scene)) {
           state.isNarrow.value = true;
           return;
@@ -121,7 +119,6 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
       stopScene();
       stopLook();
       stopReveal();
-      commands.link.setGraph(null, null);
       view.dispose();
       client.dispose();
       Object.assign(commands, { view: null, client: null, scene: null, plan: null });
@@ -145,15 +142,20 @@ export function placeSide(scene: Scene | null, node: number): "teacher" | "stude
   return scene?.tree.hasSide(node, "teacher") === false ? "student" : "teacher";
 }
 
-function hint(
-  state: DiffState,
-  what: { place: Place } | { edge: EdgeHit } | { grip: true } | null,
-  x: number,
-  y: number,
-): void {
-  const tree = state.comparison.value?.tree;
-  if (!what || !tree) tooltip.hide();
+function hint(scene: Scene | null, what: Pointed | null, x: number, y: number): void {
+  const own = ++hints;
+  if (!what || !scene) tooltip.hide();
   else if ("grip" in what) tooltip.show("Draw a line to the part that this shall be paired with", x, y);
-  else if ("edge" in what) tooltip.show(edgeHint(tree, what.edge), x, y);
-  else tooltip.show(nodeHint(tree, what.place.node), x, y);
+  else {
+    void import("./hints").then(({ edgeHint, nodeHint }) => {
+      // The pointer may have moved on meanwhile.
+      if (own !== hints) return;
+      const text = "near" in what ? edgeHint(scene, what.near) : nodeHint(scene.tree, what.place.node);
+      if (text) tooltip.show(text, x, y);
+      else tooltip.hide();
+    });
+  }
 }
+
+/** How many hints were asked for. */
+let hints = 0;

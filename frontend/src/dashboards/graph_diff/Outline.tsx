@@ -5,15 +5,15 @@ import { numericValue, type ValueColumn } from "../../graph/colouring";
 import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
 import { exactNumber, ratio, shapeText, shortNumber } from "../../ui/format";
 import { KindBadge } from "../../ui/Kind";
+import { ROW_HEIGHT } from "../../ui/tokens";
 import type { DiffState } from "./diff_state";
-import { nodeHint } from "./hints";
-import type { LinkedScroll } from "./linked_scroll";
-import { type OutlineRow, outlineRows, ROW_HEIGHT } from "./outline_rows";
+import type { GraphCommands } from "./GraphPane";
+import { type OutlineRow, outlineRows } from "./outline_rows";
 
 const OVERSCAN = 8;
 
 /** The aligned module tree, teacher beside student; it alone is enough to work by keyboard. */
-export function Outline({ state, link }: { state: DiffState; link: LinkedScroll }) {
+export function Outline({ state, commands }: { state: DiffState; commands: GraphCommands }) {
   const body = useRef<HTMLDivElement>(null);
   const scroll = useSignal(0);
   const height = useSignal(600);
@@ -26,25 +26,29 @@ export function Outline({ state, link }: { state: DiffState; link: LinkedScroll 
       if (entry && entry.contentRect.height > 0) height.value = entry.contentRect.height;
     });
     observer.observe(body.current!);
-    link.setOutline(body.current);
+    commands.outline = body.current;
     return () => {
       observer.disconnect();
-      link.setOutline(null);
+      commands.outline = null;
     };
-  }, [height, link]);
+  }, [height, commands]);
   const selected = state.selected.value;
   const list = rows.value;
-  useLayoutEffect(() => link.setRows(list), [link, list]);
+  commands.rows = list;
   const position = list.findIndex(({ node }) => node === selected);
   useEffect(() => {
     const element = body.current;
     if (!element || position < 0) return;
     const top = position * ROW_HEIGHT;
-    if (top < element.scrollTop) link.putOutline(top - ROW_HEIGHT);
+    const put = (to: number) => {
+      if (commands.link) commands.link.putOutline(to);
+      else element.scrollTop = to;
+    };
+    if (top < element.scrollTop) put(top - ROW_HEIGHT);
     else if (top + ROW_HEIGHT > element.scrollTop + element.clientHeight) {
-      link.putOutline(top - element.clientHeight + 2 * ROW_HEIGHT);
+      put(top - element.clientHeight + 2 * ROW_HEIGHT);
     }
-  }, [position, link]);
+  }, [position, commands]);
 
   const comparison = state.comparison.value;
   if (!comparison) return null;
@@ -84,7 +88,7 @@ export function Outline({ state, link }: { state: DiffState; link: LinkedScroll 
         tabIndex={0}
         onScroll={(event) => {
           scroll.value = event.currentTarget.scrollTop;
-          link.outlineScrolled();
+          commands.moved("outline");
         }}
         onKeyDown={(event) => {
           if (outlineKey(event, state, list, position, tree)) {
@@ -183,9 +187,13 @@ function NameCell(props: {
       role="gridcell"
       class="name"
       style={{ paddingLeft: `${depth * 12}px` }}
-      onPointerOver={(event) => {
+      data-tip={has ? "" : undefined}
+      onPointerOver={({ currentTarget }) => {
         // Made when it is wanted: rows are drawn on every scroll.
-        if (has) event.currentTarget.dataset.tip = nodeHint(tree, node);
+        if (!has) return;
+        void import("./hints").then(({ nodeHint }) => {
+          currentTarget.dataset.tip = nodeHint(tree, node);
+        });
       }}
     >
       {isFirst && (

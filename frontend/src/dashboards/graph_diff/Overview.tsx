@@ -20,12 +20,21 @@ export function Overview({ state, comparison }: { state: DiffState; comparison: 
         paired. Double-click or press Enter to open it.
       </p>
       {comparison.alignment && <Totals comparison={comparison} />}
-      {comparison.alignment && !isReport() && (
+      {comparison.alignment && hasLoss(state) && (
         <Later load={loadCompared} with={{ state, tree: comparison.tree }} />
       )}
       {mayBeVariants(comparison) && <Later load={loadVariants} with={{ state, tree: comparison.tree }} />}
       <EditScript state={state} comparison={comparison} />
     </aside>
+  );
+}
+
+/** Whether a step was recorded with what ran outside of the models: the loss, above all. */
+function hasLoss({ session }: DiffState): boolean {
+  const structures = session.records.value?.structures ?? [];
+  return (
+    !isReport() &&
+    structures.some(({ kind, run }) => kind === "outside" && run === session.student.value?.choice.run)
   );
 }
 

@@ -12,7 +12,8 @@ import { KINDS } from "../../ui/kinds";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { palette } from "../../ui/tokens";
-import { type DecodedAudit, fetchAlignment, fetchAudit, type Intent } from "../../wire/comparison";
+import type { DecodedAudit } from "../../wire/audit";
+import { fetchAlignment, type Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
 import { fetchStructure, type StructureTables } from "../../wire/structure";
 import { type Comparison, comparisonOf } from "./comparison";
@@ -314,7 +315,10 @@ export class DiffState {
     if (!value?.alignment || !student.peek() || this.auditedTree === value.tree) return;
     this.auditedTree = value.tree;
     const [t, s, i] = [teacher.peek()!.address, student.peek()!.address, intent.peek()];
-    void this.audit.load("Auditing the shapes", (signal) => fetchAudit(t, s, i, signal));
+    void this.audit.load("Auditing the shapes", async (signal) => {
+      const { fetchAudit } = await import("../../wire/audit");
+      return fetchAudit(t, s, i, signal);
+    });
   }
 
   /** Loads what shows measurements, when there are some of these models; it comes after the picture. */

@@ -1,6 +1,7 @@
 import { cardText } from "../../graph/card";
 import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
-import type { EdgeHit } from "../../graph/edge_hit";
+import { hitEdge } from "../../graph/edge_hit";
+import type { Scene } from "../../graph/scene";
 import { exactNumber, shapeText, shortBytes } from "../../ui/format";
 import { kindStyle } from "../../ui/kinds";
 
@@ -30,8 +31,12 @@ function sideLine(tree: DiffTree, node: number, side: SideName): string {
   return `${title}${subtitle && `  ${subtitle}`}${shape}${parameters ? `  ${exactNumber(parameters)} parameters` : ""}`;
 }
 
-/** What flows along an edge. */
-export function edgeHint(tree: DiffTree, { edge, side }: EdgeHit): string {
+/** What flows along the edge near a point of the drawing; "" when there is none. */
+export function edgeHint(scene: Scene, { x, y, reach }: { x: number; y: number; reach: number }): string {
+  const { tree } = scene;
+  const hit = hitEdge(scene, x, y, reach);
+  if (!hit) return "";
+  const { edge, side } = hit;
   const lines: string[] = [];
   for (const own of ["teacher", "student"] as const) {
     const model = tree.side(own);

@@ -1,7 +1,7 @@
 import type { GraphView } from "../../graph/graph_view";
 import { heightOf, readingLine, rowAt, rowTops, type Span, windowFor } from "../../graph/reading_line";
 import type { Scene } from "../../graph/scene";
-import { ROW_HEIGHT } from "./outline_rows";
+import { ROW_HEIGHT } from "../../ui/tokens";
 
 /** What is followed is reached in steps: this share of what is left, each frame. */
 const SHARE = 0.3;
@@ -10,59 +10,49 @@ const ARRIVED_PIXELS = 1;
 /** What is scrolled of the outline. */
 export type Scroller = Pick<HTMLElement, "scrollTop" | "clientHeight">;
 
+/** What is shown at the moment. */
+export interface Shown {
+  outline: Scroller | null;
+  rows: readonly { node: number }[];
+  view: GraphView | null;
+  scene: Scene | null;
+}
+
 /**
  * The outline and the graph show the same part of the models: whichever of the two the reader moves, the other
  * follows. What is moved by itself (to a node that was selected, to make room) leads nothing.
  */
 export class LinkedScroll {
-  private outline: Scroller | null = null;
-  private view: GraphView | null = null;
-  private rows: readonly { node: number }[] = [];
-  private scene: Scene | null = null;
-  private tops: Float32Array | null = null;
+  /** Where the rows are in the drawing, and of which rows and drawing that is said. */
+  private places: { tops: Float32Array; rows: Shown["rows"]; scene: Scene } | null = null;
   /** Where the outline was put by itself: an event from there is not the reader's. */
-  private put = -1;
+  private put = Number.NaN;
   private frame = 0;
 
-  constructor(private readonly isOn: () => boolean) {}
-
-  setOutline(outline: Scroller | null): void {
-    this.outline = outline;
-    this.stop();
-  }
-
-  setRows(rows: readonly { node: number }[]): void {
-    if (rows === this.rows) return;
-    this.rows = rows;
-    this.tops = null;
-    this.stop();
-    // A shorter list may move by itself.
-    this.put = this.outline?.scrollTop ?? -1;
-  }
-
-  setGraph(view: GraphView | null, scene: Scene | null): void {
-    if (scene !== this.scene) this.tops = null;
-    this.view = view;
-    this.scene = scene;
-    this.stop();
-  }
+  constructor(
+    private readonly shown: Shown,
+    private readonly isOn: () => boolean,
+  ) {}
 
   /** Moves the outline without the graph. */
   putOutline(top: number): void {
-    if (!this.outline) return;
-    this.outline.scrollTop = top;
+    const { outline } = this.shown;
+    if (!outline) return;
+    outline.scrollTop = top;
     // Browsers round, and go no further than the end.
-    this.put = this.outline.scrollTop;
+    this.put = outline.scrollTop;
   }
 
   outlineScrolled(): void {
-    const { outline, view } = this;
+    const { outline, view, rows } = this.shown;
     if (!outline || Math.abs(outline.scrollTop - this.put) < 2) return;
-    this.put = -1;
+    this.put = Number.NaN;
+    // A list that has become shorter moves by itself.
+    const isSame = this.places?.rows === rows;
     const tops = this.placed();
-    if (!tops || !view) return;
+    if (!tops || !view || !isSame) return;
     const row = readingLine(this.outlineSpan(outline)) / ROW_HEIGHT;
-    const node = this.rows[Math.min(this.rows.length - 1, Math.floor(row))]!.node;
+    const node = rows[Math.min(rows.length - 1, Math.floor(row))]!.node;
     const goal = windowFor(heightOf(row, tops), view.span());
     const across = view.across(node);
     this.follow((share) => {
@@ -74,7 +64,7 @@ export class LinkedScroll {
   }
 
   graphMoved(): void {
-    const { outline, view } = this;
+    const { outline, view } = this.shown;
     const tops = this.placed();
     if (!tops || !view || !outline) return;
     const line = rowAt(readingLine(view.span()), tops) * ROW_HEIGHT;
@@ -86,29 +76,27 @@ export class LinkedScroll {
     });
   }
 
-  stop(): void {
-    cancelAnimationFrame(this.frame);
-    this.frame = 0;
-  }
-
   /** Where the rows are in the drawing; null when nothing is to be linked. */
   private placed(): Float32Array | null {
-    if (!this.isOn() || !this.scene || !this.rows.length) return null;
-    this.tops ??= rowTops(this.scene, this.rows);
-    return this.tops;
+    const { scene, rows } = this.shown;
+    if (!this.isOn() || !scene || !rows.length) return null;
+    if (this.places?.rows !== rows || this.places.scene !== scene)
+      this.places = { tops: rowTops(scene, rows), rows, scene };
+    return this.places.tops;
   }
 
   private outlineSpan({ scrollTop, clientHeight }: Scroller): Span {
-    return { top: 0, end: this.rows.length * ROW_HEIGHT, at: scrollTop, size: clientHeight };
+    return { top: 0, end: this.shown.rows.length * ROW_HEIGHT, at: scrollTop, size: clientHeight };
   }
 
   /** `move` goes a share of what is left and says how much that was, in pixels. */
   private follow(move: (share: number) => number): void {
-    this.stop();
+    cancelAnimationFrame(this.frame);
+    const { rows, scene } = this.shown;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     let before = Number.POSITIVE_INFINITY;
     const step = () => {
-      this.frame = 0;
+      if (this.shown.rows !== rows || this.shown.scene !== scene) return;
       const left = move(still ? 1 : SHARE);
       // No nearer than at the last step: it is as far as it goes.
       if (still || left < ARRIVED_PIXELS || left >= before) return;

@@ -1,9 +1,6 @@
 import type { DiffTree } from "../../graph/diff_tree";
 import type { KindCounts } from "../../graph/kind_counts";
 
-/** Of a row, in pixels; the styles say the same. */
-export const ROW_HEIGHT = 24;
-
 export interface OutlineRow {
   node: number;
   depth: number;

@@ -1,5 +1,5 @@
 import type { Audit, Finding, Verdict } from "../../gen/tb_plugin_structure/v1/audit_pb";
-import type { DecodedAudit } from "../../wire/comparison";
+import type { DecodedAudit } from "../../wire/audit";
 
 export type SideName = "teacher" | "student";
 

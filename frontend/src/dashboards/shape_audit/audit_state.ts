@@ -3,7 +3,7 @@ import type { SortOrder, TableColumn } from "../../table/columns";
 import { TableModel } from "../../table/table_model";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
-import { fetchAudit } from "../../wire/comparison";
+import { fetchAudit } from "../../wire/audit";
 import { auditColumns, usualColumns } from "./audit_columns";
 import { AuditRows, LEVELS } from "./audit_rows";
 import type { MeasuredColumns } from "./measured_columns";
