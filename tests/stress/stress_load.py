@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import statistics
 import threading
 import time
@@ -23,6 +24,7 @@ STEPS = 5
 LARGE_RUNS = int(os.environ.get("STRESS_LARGE_RUNS", "50"))
 OPERATORS = int(os.environ.get("STRESS_OPERATORS", "50000"))
 VIEWERS = int(os.environ.get("STRESS_VIEWERS", "64"))
+LEAVERS = 8
 READERS = pytest.mark.parametrize("fast", [False, True], ids=["python", "rust"])
 
 
@@ -95,7 +97,7 @@ class Viewer(threading.Thread):
                 request = urllib.request.Request(
                     f"{self.server.url}/data/plugin/{path}", headers={"Accept-Encoding": "gzip"}
                 )
-                with urllib.request.urlopen(request, timeout=900) as response:
+                with urllib.request.urlopen(request, timeout=3600) as response:
                     assert response.status == 200
                     response.read()
                 self.took[name].append(time.monotonic() - started)
@@ -121,6 +123,36 @@ class Viewer(threading.Thread):
             yield name, f"{tab}/api/{name}?{urlencode(sides)}"
 
 
+class Bystander(threading.Thread):
+    """Somebody with a small wish, once a second, while the others wait for large answers."""
+
+    def __init__(self, server: TensorBoardServer, took: dict[str, list[float]]) -> None:
+        super().__init__()
+        self.server, self.took = server, took
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        address = urlencode({"run": "run00", "tag": "structure/model", "step": 0, "part": "header"})
+        while not self.ended.wait(1):
+            for name, path in (("list", "records"), ("header", f"structure?{address}")):
+                started = time.monotonic()
+                self.server.get(f"structure_graph_diff/api/{path}")
+                self.took[f"bystander: {name}"].append(time.monotonic() - started)
+
+
+def ask_and_leave(server: TensorBoardServer) -> None:
+    """Ask for audits that nobody else asks for, and close the connections: they must cost the others nothing."""
+    host, port = server.url.removeprefix("http://").split(":")
+    for run in range(LEAVERS):
+        sides = {"t_run": f"run{run:02}", "t_tag": "structure/model", "t_step": run}
+        other = (run + 7) % LARGE_RUNS
+        sides |= {"s_run": f"run{other:02}", "s_tag": "structure/model", "s_step": other}
+        path = f"/data/plugin/structure_shape_audit/api/audit?{urlencode(sides)}"
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            time.sleep(0.2)
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("large")
@@ -138,11 +170,19 @@ def test_many_viewers_of_large_records(large: Path, fast: bool) -> None:
         started = time.monotonic()
         for viewer in viewers:
             viewer.start()
+        before = processor_seconds(server)
+        bystander = Bystander(server, took)
+        bystander.start()
+        ask_and_leave(server)
         peak = memory(server)
         while any(viewer.is_alive() for viewer in viewers):
             time.sleep(0.2)
             peak = max(peak, memory(server))
-        print(f"\n{VIEWERS} viewers, {LARGE_RUNS} runs of {OPERATORS:,} operators: {time.monotonic() - started:.0f} s,")
+        bystander.ended.set()
+        bystander.join()
+        busy = processor_seconds(server) - before
+        print(f"\n{VIEWERS} viewers, {LARGE_RUNS} runs of {OPERATORS:,} operators, {LEAVERS} who left:")
+        print(f"{time.monotonic() - started:.0f} s, of which {busy:.0f} s of processor time,")
         print(f"peak memory {peak[0]} MiB TensorBoard, {peak[1]} MiB data server")
         for name, seconds in sorted(took.items()):
             ordered = sorted(seconds)
