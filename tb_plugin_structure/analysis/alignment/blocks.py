@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
+from tb_plugin_structure.analysis.alignment.features import Features
 from tb_plugin_structure.analysis.alignment.links import Outcome
 from tb_plugin_structure.analysis.alignment.policies import policy_indices
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
@@ -29,6 +30,7 @@ class Side:
     tree: Tree
     signatures: Signatures
     folding: Folding
+    features: Features
     sketches: Sketches
     flow: DataFlow
 

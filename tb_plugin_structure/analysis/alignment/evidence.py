@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from math import log2
 from typing import Any
 
 import numpy as np
 
-from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, TRANSPARENT, kind_similarity
+from tb_plugin_structure.analysis.alignment.features import Features
+from tb_plugin_structure.analysis.alignment.kinds import kind_similarity
 from tb_plugin_structure.analysis.alignment.roles import (
     is_opaque,
     name_similarity,
@@ -18,7 +18,7 @@ from tb_plugin_structure.analysis.alignment.roles import (
     word_weight,
     words_similarity,
 )
-from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, KINDS, Signatures
+from tb_plugin_structure.analysis.alignment.signatures import KINDS
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
@@ -78,68 +78,54 @@ class Side:
         return replace(self, **values)
 
 
+_OfAll = Callable[[list[Any], list[Any]], Array]
+_OfPairs = Callable[[list[Any], list[Any], Array, Array], Array]
 _OF_UNITS = tuple(field.name for field in fields(Side)[1:])
 
 
-def describe(tree: Tree, signatures: Signatures, scope: int, units: Sequence[Unit], codes: dict[object, int]) -> Side:
-    """Arrays over units; `codes` numbers values alike for both sides."""
-
-    def code(*value: object) -> int:
-        return codes.setdefault(value, len(codes))
-
+def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
+    """Arrays over the units of one scope."""
+    tree = features.tree
     count = len(units)
-    kind = np.zeros(count, np.int64)
-    substance = np.zeros(count)
-    attributes, ratio, width, positions = (np.zeros(count, np.int64) for _ in range(4))
+    nodes = np.fromiter((unit.last for unit in units), np.int64, count)
+    is_stack = np.fromiter((bool(unit.elements) for unit in units), bool, count)
+    kind = np.where(is_stack, -1, features.kind[nodes])
+    substance = np.where(is_stack, STACK_SUBSTANCE, features.substance[nodes])
     bags = np.zeros((count, len(KINDS)))
     parts = np.full(count, -1)
     names: list[str] = []
     around: list[frozenset[str]] = []
-    stack_flags = np.array([unit.is_stack for unit in units], bool)
+    known: dict[int, frozenset[str]] = {}
     for index, unit in enumerate(units):
-        node = unit.last
-        extent = tree.extent[node]
-        kind[index] = -1 if unit.is_stack else KIND_CODE[tree.kind[node]]
-        substance[index] = STACK_SUBSTANCE if unit.is_stack else SUBSTANCE[tree.kind[node]]
-        width[index] = code("w", extent.width)
-        positions[index] = code("p", extent.rank, extent.positions)
-        if unit.is_stack:
-            bags[index] = signatures.bag[list(unit.elements)].max(axis=0)
+        named = unit.node
+        if unit.elements:
+            bags[index] = features.signatures.bag[list(unit.elements)].max(axis=0)
             declared = tree.declared[tree.module[unit.first]]
             if declared:
-                parts[index] = code("m", tree.class_name[unit.first], declared)
-            attributes[index] = code("a", None)
-            ratio[index] = code("r", None)
+                parts[index] = features.intern(("parts", tree.class_name[unit.first], declared))
             named = unit.elements[0] if len(unit.elements) == 1 else unit.node
+        if unit.elements or features.telling[named]:
             names.append(tree.segment[named])
-            around.append(tree.words_between(named, scope))
-            continue
-        weight = tree.weight_shape(node)
-        kernel = weight[2:] if len(weight) > 2 else (tree.attribute(node, "kernel_size"),)
-        depthwise = len(weight) > 2 and weight[1] == 1 and weight[0] > 1
-        attributes[index] = code("a", kernel, tree.attribute(node, "stride"), depthwise)
-        entry = tree.entry[node]
-        scale = round(2 * log2(extent.width / entry.width)) if extent.width and entry.width else None
-        ratio[index] = code("r", scale)
-        names.append(_telling_segment(tree, node, scope))
-        around.append(tree.words_between(node, scope))
-    solid = [index for index, unit in enumerate(units) if unit.is_stack or tree.kind[unit.node] not in TRANSPARENT]
+        else:
+            names.append(_telling_segment(tree, named, scope))
+        above = tree.parent[named]
+        words = known.get(above)
+        if words is None:
+            words = known[above] = tree.words_between(named, scope)
+        around.append(words)
+    solid = np.flatnonzero(is_stack | features.solid[nodes])
     before, after = np.full(count, -2), np.full(count, -2)
+    before[solid] = np.concatenate([[-3], kind[solid[:-1]]])[: len(solid)]
+    after[solid] = np.concatenate([kind[solid[1:]], [-3]])[: len(solid)]
     last_of_kind = np.zeros(count, bool)
-    for place, index in enumerate(solid):
-        before[index] = kind[solid[place - 1]] if place else -3
-        after[index] = kind[solid[place + 1]] if place + 1 < len(solid) else -3
-    seen: set[int] = set()
-    for index in range(count - 1, -1, -1):
-        if int(kind[index]) not in seen:
-            seen.add(int(kind[index]))
-            last_of_kind[index] = True
+    _, from_end = np.unique(kind[::-1], return_index=True)
+    last_of_kind[count - 1 - from_end] = True
     weights = np.maximum(substance, 0.05)
     total = float(weights.sum()) or 1.0
     place_of = (np.cumsum(weights) - weights / 2) / total
     return Side(
-        tree, list(units), kind, substance, attributes, ratio, width, positions, before, after, place_of,
-        last_of_kind, stack_flags, bags, parts, names, around,
+        tree, list(units), kind, substance, features.attributes[nodes], features.ratio[nodes], features.width[nodes],
+        features.positions[nodes], before, after, place_of, last_of_kind, is_stack, bags, parts, names, around,
     )  # fmt: skip
 
 
@@ -171,51 +157,77 @@ def scores(teacher: Side, student: Side, small_scope: bool) -> Array:
     """
     if not teacher.units or not student.units:
         return np.zeros((len(teacher.units), len(student.units)))
-    like = np.zeros((len(teacher.units), len(student.units)))
-    leaf_t, leaf_s = np.flatnonzero(~teacher.is_stack), np.flatnonzero(~student.is_stack)
-    like[np.ix_(leaf_t, leaf_s)] = KIND_TABLE[teacher.kind[leaf_t][:, None], student.kind[leaf_s][None, :]]
-    stack_t, stack_s = np.flatnonzero(teacher.is_stack), np.flatnonzero(student.is_stack)
-    if len(stack_t) and len(stack_s):
-        bags_t, bags_s = teacher.bags[stack_t], student.bags[stack_s]
-        norms = np.sqrt((bags_t**2).sum(1))[:, None] * np.sqrt((bags_s**2).sum(1))[None, :]
-        alike = (bags_t @ bags_s.T) / np.maximum(norms, 1e-9)
-        # Blocks of one class with the same parts are alike also where one model ran them in a single kernel.
-        parts_t, parts_s = teacher.parts[stack_t][:, None], student.parts[stack_s][None, :]
-        alike = np.where((parts_t == parts_s) & (parts_t >= 0), np.maximum(alike, SAME_PARTS), alike)
-        like[np.ix_(stack_t, stack_s)] = np.where(alike >= UNLIKE, alike, 0.0)
-    name, clash = _names(teacher.names, student.names)
-    around = _around(teacher.around, student.around)
-    both_leaf = ~teacher.is_stack[:, None] & ~student.is_stack[None, :]
+    every_t, every_s = np.arange(len(teacher.units))[:, None], np.arange(len(student.units))[None, :]
+    return scores_of(teacher, student, every_t, every_s, small_scope)
+
+
+def scores_of(teacher: Side, student: Side, i: Array, j: Array, small_scope: bool) -> Array:
+    """Scores of some pairs of units.
+
+    Args:
+        teacher: Units of one scope.
+        student: Units of the scope it is paired with.
+        i: Positions of teacher units.
+        j: Positions of student units, of a shape that `i` broadcasts with.
+        small_scope: As for :func:`scores`.
+    """
+    stack_t, stack_s = teacher.is_stack[i], student.is_stack[j]
+    both_leaf = ~stack_t & ~stack_s
+    like = np.where(both_leaf, KIND_TABLE[teacher.kind[i], student.kind[j]], 0.0)
+    both_stack = stack_t & stack_s
+    if both_stack.any():
+        all_i, all_j = np.broadcast_arrays(i, j)
+        like[both_stack] = _stacks_alike(teacher, student, all_i[both_stack], all_j[both_stack])
+    name, clash = _names(teacher.names, student.names, i, j)
+    around = _between(teacher.around, student.around, i, j, _words, _words_of_pairs)
     evidence = (
         _KIND * like
         + _NAME * name
         - _CLASH * clash
         + _AROUND * around
-        + _WIDTH * (teacher.width[:, None] == student.width[None, :])
-        + _POSITIONS * (teacher.positions[:, None] == student.positions[None, :])
-        + _BESIDE * (teacher.before[:, None] == student.before[None, :])
-        + _BESIDE * (teacher.after[:, None] == student.after[None, :])
-        + (_ATTRIBUTES * (teacher.attributes[:, None] == student.attributes[None, :])) * both_leaf
-        + (_RATIO * (teacher.ratio[:, None] == student.ratio[None, :])) * both_leaf
-        - _DEPTH * np.abs(teacher.place[:, None] - student.place[None, :])
+        + _WIDTH * (teacher.width[i] == student.width[j])
+        + _POSITIONS * (teacher.positions[i] == student.positions[j])
+        + _BESIDE * (teacher.before[i] == student.before[j])
+        + _BESIDE * (teacher.after[i] == student.after[j])
+        + (_ATTRIBUTES * (teacher.attributes[i] == student.attributes[j])) * both_leaf
+        + (_RATIO * (teacher.ratio[i] == student.ratio[j])) * both_leaf
+        - _DEPTH * np.abs(teacher.place[i] - student.place[j])
         - _NEEDED
     )
     if small_scope:
-        evidence += _LAST * (teacher.last_of_kind[:, None] & student.last_of_kind[None, :])
-    substance = np.minimum(teacher.substance[:, None], student.substance[None, :])
-    result: Array = np.where(like > 0, evidence * substance, 0.0)
+        evidence += _LAST * (teacher.last_of_kind[i] & student.last_of_kind[j])
+    result: Array = np.where(like > 0, evidence * np.minimum(teacher.substance[i], student.substance[j]), 0.0)
     return result
 
 
-def _names(teacher: list[str], student: list[str]) -> tuple[Array, Array]:
+def _stacks_alike(teacher: Side, student: Side, i: Array, j: Array) -> Array:
+    """How alike the blocks of pairs of stacks are; 0 where they are unlike."""
+    bags_t, bags_s = teacher.bags[i], student.bags[j]
+    norms = np.sqrt((bags_t**2).sum(1)) * np.sqrt((bags_s**2).sum(1))
+    alike = (bags_t * bags_s).sum(1) / np.maximum(norms, 1e-9)
+    # Blocks of one class with the same parts are alike also where one model ran them in a single kernel.
+    parts_t, parts_s = teacher.parts[i], student.parts[j]
+    alike = np.where((parts_t == parts_s) & (parts_t >= 0), np.maximum(alike, SAME_PARTS), alike)
+    return np.where(alike >= UNLIKE, alike, 0.0)
+
+
+def _names(teacher: list[str], student: list[str], i: Array, j: Array) -> tuple[Array, Array]:
     """Similarity of names, and whether two names that say something say different things."""
+    similar = _between(teacher, student, i, j, _similarities, _similarities_of_pairs)
+    says_t, says_s = (np.array([not is_opaque(name) for name in names], bool) for names in (teacher, student))
+    return similar, (similar <= 0) & says_t[i] & says_s[j]
+
+
+def _between(teacher: list, student: list, i: Array, j: Array, of_all: _OfAll, of_pairs: _OfPairs) -> Array:  # type: ignore[type-arg]
+    """A similarity of values of units, found once for each pair of distinct values that occurs."""
     unique_t, index_t = _unique(teacher)
     unique_s, index_s = _unique(student)
-    similar = _similarities(unique_t, unique_s)
-    says_t = np.array([not is_opaque(name) for name in unique_t])
-    says_s = np.array([not is_opaque(name) for name in unique_s])
-    clash = (similar <= 0) & says_t[:, None] & says_s[None, :]
-    return similar[np.ix_(index_t, index_s)], clash[np.ix_(index_t, index_s)]
+    if len(unique_t) * len(unique_s) <= np.broadcast(i, j).size:
+        table: Array = of_all(unique_t, unique_s)[index_t[i], index_s[j]]
+        return table
+    pairs, place = np.unique(index_t[i] * len(unique_s) + index_s[j], return_inverse=True)
+    found: Array = of_pairs(unique_t, unique_s, *np.divmod(pairs, len(unique_s)))[place]
+    return found
 
 
 def _similarities(teacher: list[str], student: list[str]) -> Array:
@@ -245,11 +257,38 @@ def _words(teacher: Sequence[frozenset[str]], student: Sequence[frozenset[str]])
     return similar
 
 
-def _around(teacher: list[frozenset[str]], student: list[frozenset[str]]) -> Array:
-    unique_t, index_t = _unique(teacher)
-    unique_s, index_s = _unique(student)
-    result: Array = _words(unique_t, unique_s)[np.ix_(index_t, index_s)]
-    return result
+def _similarities_of_pairs(teacher: list[str], student: list[str], i: Array, j: Array) -> Array:
+    """:func:`~tb_plugin_structure.analysis.alignment.roles.name_similarity` of some pairs of distinct names."""
+    similar = _words_of_pairs([role_words(name) for name in teacher], [role_words(name) for name in student], i, j)
+    places = {name: place for place, name in enumerate(student) if not is_opaque(name)}
+    same = np.array([places.get(name, -1) for name in teacher], np.int64)
+    return np.where(same[i] == j, 1.0, similar)
+
+
+def _words_of_pairs(teacher: Sequence[frozenset[str]], student: Sequence[frozenset[str]], i: Array, j: Array) -> Array:
+    """:func:`~tb_plugin_structure.analysis.alignment.roles.words_similarity` of some pairs of sets."""
+    words: dict[str, int] = {}
+    placed = [[[words.setdefault(word, len(words)) for word in row] for row in side] for side in (teacher, student)]
+    weight = np.array([word_weight(word) for word in words], np.float64)
+    (flat_t, count_t), (flat_s, count_s) = (
+        (np.array([word for row in side for word in row], np.int64), np.array([len(row) for row in side], np.int64))
+        for side in placed
+    )
+    total_t, total_s = (
+        np.bincount(np.repeat(np.arange(len(count)), count), weight[flat], len(count))
+        for flat, count in ((flat_t, count_t), (flat_s, count_s))
+    )
+    # Every word of the teacher's set of each pair, looked up among all (student set, word).
+    known = np.sort(np.repeat(np.arange(len(count_s)), count_s) * len(words) + flat_s)
+    each = np.repeat(np.arange(len(i)), count_t[i])
+    begins = np.cumsum(count_t) - count_t
+    place = np.arange(len(each)) - np.repeat(np.cumsum(count_t[i]) - count_t[i], count_t[i]) + begins[i][each]
+    word = flat_t[place]
+    wanted = j[each] * len(words) + word
+    found = known[np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))] == wanted if len(known) else False
+    shared = np.bincount(each, weight[word] * found, len(i))
+    similar: Array = shared / np.maximum(total_t[i] + total_s[j] - shared, 1.0)
+    return similar
 
 
 def _unique(values: list) -> tuple[list, Array]:  # type: ignore[type-arg]

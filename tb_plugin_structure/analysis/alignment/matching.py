@@ -8,6 +8,7 @@ from dataclasses import replace
 from tb_plugin_structure.analysis.alignment.blocks import BlockPairing, Side
 from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.evidence import UNLIKE
+from tb_plugin_structure.analysis.alignment.features import Features
 from tb_plugin_structure.analysis.alignment.holding import PinnedNodes
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome, StackMatch
 from tb_plugin_structure.analysis.alignment.named_parts import named_parts
@@ -219,7 +220,8 @@ class Matcher:
 def _side(tree: Tree, intern: Interner) -> Side:
     signatures = sign(tree, intern)
     flow = DataFlow(tree)
-    return Side(tree, signatures, Folding(flow, signatures), Sketches(tree), flow)
+    features = Features(tree, signatures, intern)
+    return Side(tree, signatures, Folding(flow, signatures), features, Sketches(tree), flow)
 
 
 def _holders(tree: Tree, unit: Unit, scope: int) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tb_plugin_structure.analysis.alignment import blocks
 from tb_plugin_structure.analysis.alignment.branches import Branches, forks, pair_branches
-from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores
+from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores, scores_of
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
 from tb_plugin_structure.analysis.alignment.sequence import longest_rising, monotone_pairs, unique_anchors
@@ -30,6 +30,9 @@ _MOST_CELLS = 500_000
 """Above this many pairs of units, unique subtrees cut the sequences into pieces first."""
 
 _PIECE_CELLS = 60_000
+
+Gap = tuple[int, int, int, int]
+"""[begin, end) of the teacher's units, and of the student's."""
 
 
 @dataclass
@@ -98,9 +101,8 @@ def search(
     equal = pins is None and named_alike
     if pins is None and not equal:
         units_t, units_s, members_t, members_s = fuse(teacher.tree, student.tree, units_t, units_s)
-    codes: dict[object, int] = {}
-    side_t = describe(teacher.tree, teacher.signatures, node_t, units_t, codes)
-    side_s = describe(student.tree, student.signatures, node_s, units_s, codes)
+    side_t = describe(teacher.features, node_t, units_t)
+    side_s = describe(student.features, node_s, units_s)
     found = Search(side_t, side_s, members_t, members_s)
     if len(units_t) * len(units_s) > _MOST_CELLS and equal:
         _pair_equal(found, None)
@@ -120,7 +122,7 @@ def search(
     branches = _branches(teacher, student, node_t, node_s, side_t, side_s, top) if pins is None else None
     if branches is not None:
         order = branches.order
-        side_s = describe(student.tree, student.signatures, node_s, [units_s[k] for k in order], codes)
+        side_s = describe(student.features, node_s, [units_s[k] for k in order])
         found.side_s = side_s
         plain = np.where(branches.allowed[:, order], scores(side_t, side_s, small_scope=not top), 0.0)
     matrix = plain.copy()
@@ -182,21 +184,59 @@ def _in_pieces(teacher: blocks.Side, student: blocks.Side, found: Search, top: b
         found.stage_only = [(stacks_t[i], stacks_s[j], pairs) for i, j, pairs in stage_only]
     for strength in ("named", "sized", "shape_free"):
         fixed = _compatible(fixed, _anchors_between(teacher, student, found, fixed, strength))
+    gaps: list[Gap] = []
     last_i = last_j = -1
     for i, j in [*fixed, (len(side_t.units), len(side_s.units))]:
-        for a, b, c, d in _cut(last_i + 1, i, last_j + 1, j):
-            part_t, part_s = side_t.part(a, b), side_s.part(c, d)
-            piece = scores(part_t, part_s, small_scope=not top)
-            pairs = monotone_pairs(piece)
-            for (k, m), fit in zip(pairs, _fits(part_t, part_s, piece, pairs), strict=True):
-                found.pairs.append((a + k, c + m))
-                found.fits[a + k, c + m] = fit
-                found.total += float(piece[k, m])
-        if i < len(side_t.units):
-            found.pairs.append((i, j))
-            found.fits[i, j] = (1.0, 0.0)
-            found.total += float(side_t.substance[i])
+        gaps += _cut(last_i + 1, i, last_j + 1, j)
         last_i, last_j = i, j
+    found.fits.update(dict.fromkeys(fixed, (1.0, 0.0)))
+    found.total += float(side_t.substance[[i for i, _ in fixed]].sum())
+    inside = _pairs_in_gaps(found, gaps, small_scope=not top)
+    found.pairs = sorted([*fixed, *inside])
+
+
+def _pairs_in_gaps(found: Search, gaps: list[Gap], small_scope: bool) -> list[tuple[int, int]]:
+    """Pairs in each gap; the scores of many gaps are found at once."""
+    pairs: list[tuple[int, int]] = []
+    cells = [(b - a) * (d - c) for a, b, c, d in gaps]
+    begin = 0
+    while begin < len(gaps):
+        end, total = begin + 1, cells[begin]
+        while end < len(gaps) and total + cells[end] <= _MOST_CELLS:
+            total += cells[end]
+            end += 1
+        pairs += _pairs_in_some_gaps(found, gaps[begin:end], small_scope)
+        begin = end
+    return pairs
+
+
+def _pairs_in_some_gaps(found: Search, gaps: list[Gap], small_scope: bool) -> list[tuple[int, int]]:
+    side_t, side_s = found.side_t, found.side_s
+    a, b, c, d = np.array(gaps, np.int64).T
+    rows, columns = b - a, d - c
+    ends = np.cumsum(rows * columns)
+    begins = ends - rows * columns
+    gap = np.repeat(np.arange(len(gaps)), rows * columns)
+    row, column = np.divmod(np.arange(int(ends[-1])) - begins[gap], columns[gap])
+    i, j = a[gap] + row, c[gap] + column
+    flat = scores_of(side_t, side_s, i, j, small_scope)
+    chosen: list[int] = []
+    for first, last, height, width in zip(begins.tolist(), ends.tolist(), rows.tolist(), columns.tolist(), strict=True):
+        inside = monotone_pairs(flat[first:last].reshape(height, width))
+        chosen += [first + k * width + m for k, m in inside]
+    score = flat[chosen]
+    found.total += float(score.sum())
+    # The best score that either unit of a pair had elsewhere in its gap.
+    flat[chosen] = 0.0
+    elsewhere_t, elsewhere_s = np.zeros(len(side_t.units)), np.zeros(len(side_s.units))
+    np.maximum.at(elsewhere_t, i, flat)
+    np.maximum.at(elsewhere_s, j, flat)
+    i, j = i[chosen], j[chosen]
+    substance = np.maximum(np.minimum(side_t.substance[i], side_s.substance[j]), _LEAST_SUBSTANCE)
+    rivals = np.maximum(elsewhere_t[i], elsewhere_s[j]) / substance
+    pairs = list(zip(i.tolist(), j.tolist(), strict=True))
+    found.fits.update(zip(pairs, zip((score / substance).tolist(), rivals.tolist(), strict=True), strict=True))
+    return pairs
 
 
 def _anchors_between(
@@ -219,7 +259,7 @@ def _anchors_between(
     return anchors
 
 
-def _cut(a: int, b: int, c: int, d: int) -> list[tuple[int, int, int, int]]:
+def _cut(a: int, b: int, c: int, d: int) -> list[Gap]:
     """A gap in proportional pieces that are small enough to be solved exactly."""
     if a >= b or c >= d:
         return []

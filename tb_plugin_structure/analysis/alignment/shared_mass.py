@@ -39,14 +39,18 @@ def shared_mass(
     leaf_t, leaf_s = (np.array(side, np.int64) for side in zip(*counted, strict=True))
     weight = np.array(list(counted.values()))
     free_t, free_s = _free(teacher, taken_t), _free(student, taken_s)
-    levels = [max(depth[leaf] for leaf in set(leaves)) + 1 for depth, leaves in (
-        (teacher.depth, leaf_t.tolist()), (student.depth, leaf_s.tolist()))]  # fmt: skip
-    if len(counted) * levels[0] * levels[1] <= _MOST_PRODUCTS:
+    levels = _levels(teacher, leaf_t) * _levels(student, leaf_s)
+    if len(counted) * levels <= _MOST_PRODUCTS:
         keys, weights = _products(teacher, student, leaf_t, leaf_s, weight, free_t, free_s)
     else:
         keys, weights = _covers(teacher, student, leaf_t, leaf_s, weight, free_t, free_s)
     nodes_t, nodes_s = np.divmod(keys, len(student))
     return nodes_t, nodes_s, weights
+
+
+def _levels(tree: Tree, leaves: Array) -> int:
+    """How many nodes lie around the deepest leaf, itself included."""
+    return 1 + max(tree.depth[leaf] for leaf in leaves.tolist())
 
 
 def _free(tree: Tree, taken: Collection[int]) -> Array:

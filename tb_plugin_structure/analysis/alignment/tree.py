@@ -16,6 +16,9 @@ from tb_plugin_structure.records.table import Array
 
 _MOST_OPERATORS_FOR_KIND = 8
 
+_MOST_AROUND = 12
+"""Composites around a node whose names tell where it is."""
+
 
 class Extent(NamedTuple):
     """The output shape of a node, split into what the size of the input decides and what the model decides."""
@@ -92,12 +95,13 @@ class Tree:
         return returned != [] and returned == self.output_tensors[self.call[second]][:1]
 
     def words_between(self, node: int, scope: int) -> frozenset[str]:
-        """Role words of the path segments between a scope and a node, both excluded."""
+        """Role words of the path segments between a scope and a node, both excluded; of the innermost ones only."""
         words: set[str] = set()
-        node = self.parent[node]
-        while node > scope:
-            words |= role_words(self.segment[node])
+        for _ in range(_MOST_AROUND):
             node = self.parent[node]
+            if node <= scope:
+                break
+            words |= role_words(self.segment[node])
         return frozenset(words)
 
     @cached_property
