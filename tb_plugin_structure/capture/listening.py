@@ -42,7 +42,7 @@ class ListeningObserver(Observer):
         self._calls_of[key] = ordinal + 1
         self._ordinals.append(ordinal)
         stack.append(len(self.calls))
-        self.calls.append(ModuleCall(index, row, -1, ordinal, 0))
+        self.calls.append(ModuleCall(index, row, -1, 0))
         self._counted = len(self.calls)
 
     def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
