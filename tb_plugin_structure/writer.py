@@ -384,9 +384,10 @@ class StructureWriter:
         if structure:
             for recorded in observed.structures.values():
                 self._write_structure(recorded, step, quiet=True)
-            if observed.outside is not None and observed.outside.operators.rows:
+            between = observed.outside
+            if between is not None and (between.operators.rows or between.header.HasField("error")):
                 outside = f"{region}/{variant}" if variant else region
-                self._write_structure(observed.outside, step, tag=names.outside_tag(outside), quiet=True)
+                self._write_structure(between, step, tag=names.outside_tag(outside), quiet=True)
             for model, measurement in observed.measurements.items():
                 self._write_measurement(model, measurement, step, variant)
         captures = list(observed.attention.values())

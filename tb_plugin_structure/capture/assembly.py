@@ -21,7 +21,7 @@ from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Obse
 from tb_plugin_structure.capture.operators import Attributes, Operator, OperatorNames
 from tb_plugin_structure.capture.sharding import Spread, original_class
 from tb_plugin_structure.capture.static_tables import StaticTables, dtype_name, outside_tables, size_of
-from tb_plugin_structure.capture.values import BUFFER, CONSTANT, EXTERNAL, INPUT, KERNEL, PARAMETER
+from tb_plugin_structure.capture.values import BUFFER, EXTERNAL, INPUT, KERNEL, PARAMETER
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import structure_pb2
 
@@ -51,8 +51,7 @@ class Assembly:
         self.ordinals = _ordinals(observer.calls)
         model_of_call = [call.model for call in observer.calls]
         starts_backward = [
-            bool(site) and site[0][0].co_filename.replace(os.sep, "/").endswith(_BACKWARD_ENTRY)
-            for site in sites
+            bool(site) and site[0][0].co_filename.replace(os.sep, "/").endswith(_BACKWARD_ENTRY) for site in sites
         ]
         self.owner = [
             model_of_call[kernel[1]] if kernel[1] >= 0 else NOBODY if starts_backward[site] else OUTSIDE
@@ -306,6 +305,12 @@ class Assembly:
         model = self.observer.models[entry.model]
         path = model.table.entries[entry.module].path
         return f"{model.name}/{path}" if path else model.name
+
+    def maker(self, row: int) -> str:
+        """'model/module path' of the call that made a value, '' for what no model made and for -1."""
+        kernel = self.values.producers[row] if row >= 0 else -1
+        name = self._external_name(kernel) if kernel >= 0 else ""
+        return "" if name == "outside" else name
 
     # ---- header
 

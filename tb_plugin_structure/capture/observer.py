@@ -94,6 +94,8 @@ class Failure:
         self.call = call
         self.kernel = ""
         self.operands: list[str] = []
+        self.rows: list[int] = []
+        """Rows of the operands in the observer's values; -1 for what was never met."""
 
 
 class ObservedModel:
@@ -153,7 +155,7 @@ class Observer:
     def expect(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say beforehand what a model will be called with, so that a pass that raises knows its inputs too."""
         model = self.models[index]
-        model.arguments = (_outline(args), _outline(kwargs))
+        model.arguments = (outline(args), outline(kwargs))
         for name, tensor in named_arguments(args, kwargs):
             self.values.register(tensor, Source(INPUT, model.name, name))
 
@@ -210,7 +212,8 @@ class Observer:
     def kernel_failed(self, error: BaseException, name: str, inputs: Sequence[Tensor]) -> None:
         failure = Failure(error, self.stack[-1] if self.stack else OUTSIDE)
         failure.kernel = name
-        failure.operands = [f"{_outline(tensor)} {tensor.device}" for tensor in inputs]
+        failure.operands = [f"{outline(tensor)} {tensor.device}" for tensor in inputs]
+        failure.rows = [self.values.known(tensor) for tensor in inputs]
         self.failures.append(failure)
 
     # ---- module calls
@@ -309,7 +312,7 @@ class Observer:
                 rows = [(name, self._row_at_entry(tensor, top, source_name, name)) for name, tensor in named]
                 top.inputs = [*top.inputs, *rows]
         if top.parent < 0 and owner[1] == 0 and self.models[owner[0]].arguments is None:
-            self.models[owner[0]].arguments = (_outline(args), _outline(kwargs or {}))
+            self.models[owner[0]].arguments = (outline(args), outline(kwargs or {}))
         if output is None:
             error = sys.exc_info()[1]
             if error is not None:
@@ -392,7 +395,7 @@ class Observer:
         return call.context
 
 
-def _outline(value: Any) -> Any:
+def outline(value: Any) -> Any:
     """Arguments as short texts; tensors are not kept."""
     if isinstance(value, Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
@@ -401,9 +404,9 @@ def _outline(value: Any) -> Any:
         except RuntimeError:  # a nested tensor has no single shape
             return f"{dtype}[nested]"
     if isinstance(value, dict):
-        return {str(key): _outline(item) for key, item in list(value.items())[:64]}
+        return {str(key): outline(item) for key, item in list(value.items())[:64]}
     if isinstance(value, (list, tuple)):
-        return [_outline(item) for item in value[:64]]
+        return [outline(item) for item in value[:64]]
     if value is None or isinstance(value, (bool, int, float)):
         return str(value)
     if isinstance(value, str):

@@ -29,6 +29,7 @@ from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.other_parameters import name_other_parameters
 from tb_plugin_structure.capture.repetition import Repetition
 from tb_plugin_structure.capture.state import preserved_state
+from tb_plugin_structure.capture.step_failure import step_error
 from tb_plugin_structure.capture.symbolic import add_symbolic_dimensions
 from tb_plugin_structure.capture.symbolic_inputs import Symbolic, symbolic_inputs
 from tb_plugin_structure.capture.timing import measure_times, passes_asked_for, reads_values
@@ -131,7 +132,7 @@ class Region:
         collecting = gc.isenabled()
         gc.disable()  # thousands of small objects are made and none dies: looking for cycles would double the time
         try:
-            self._assemble()
+            self._assemble(error)
         except Exception as fault:
             if self._strict and error is None:
                 raise
@@ -145,7 +146,7 @@ class Region:
             if collecting:
                 gc.enable()
 
-    def _assemble(self) -> None:
+    def _assemble(self, error: BaseException | None) -> None:
         observer = self._observer
         name_other_parameters(observer.values, self._optimizer)
         assembly = Assembly(observer, self._source)
@@ -161,8 +162,11 @@ class Region:
                 measured = self._gradients.measurement(index, structure.header.structure_hash if structure else "")
                 if measured is not None:
                     self.measurements[model.name] = measured
-        if OUTSIDE in assembly.owner:
+        failed = step_error(observer, error, assembly.maker)
+        if OUTSIDE in assembly.owner or failed is not None:
             self.outside = assembly.structure(-1, variant="", config=None, notes=())
+            if failed is not None:
+                self.outside.header.error.CopyFrom(failed)
 
     def _notes(self, model: ObservedModel) -> list[str]:
         notes = [self._notes_for[model.name]] if model.name in self._notes_for else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -71,7 +72,8 @@ def step(loss: Callable[[Tensor, Tensor, Tensor], Tensor], *, detach: bool = Tru
     left_out = options.get("left_out", ())
     trained = [parameter for name, parameter in student.named_parameters() if name not in left_out]
     optimizer = torch.optim.SGD([*trained, *options.get("also_trained", lambda t: [])(teacher)], 0.1)
-    with observe({"teacher": teacher, "student": student}, optimizer=optimizer) as region:
+    region = observe({"teacher": teacher, "student": student}, optimizer=optimizer)
+    with contextlib.suppress(RuntimeError), region:  # a loss that cannot be computed is recorded as well
         loss(teacher(IMAGE), student(IMAGE), torch.tensor([0, 1])).backward()
     report = audit(
         pair_by_path(region.structures["teacher"], region.structures["student"]),

@@ -218,6 +218,7 @@ CASES: dict[str, tuple[Scenario, Scenario]] = {
         lambda: step(lambda t, s, y: F.cross_entropy(s, y) + F.mse_loss(s * torch.ones(5, requires_grad=True), t)),
     ),
     "feature-reshaped-in-loss": (lambda: reshaped((-1, 4)), lambda: reshaped((-1, 6))),
+    "step-failed": (lambda: step(sizes_that_clash), lambda: step(sound_loss)),
     "teacher-output-with-grad": (lambda: step(sound_loss, detach=False), lambda: step(sound_loss)),
     "teacher-receives-gradient": (lambda: step(sound_loss, detach=False), lambda: step(sound_loss)),
     "teacher-in-optimizer": (
@@ -228,6 +229,10 @@ CASES: dict[str, tuple[Scenario, Scenario]] = {
     "student-not-in-optimizer": (lambda: step(sound_loss, left_out=("fc.weight",)), lambda: step(sound_loss)),
     "no-gradient": (lambda: cut_student(cut=True), lambda: cut_student(cut=False)),
 }
+
+
+def sizes_that_clash(t: Tensor, s: Tensor, y: Tensor) -> Tensor:
+    return F.mse_loss(s, t[:, :3])
 
 
 def adapted(trained: bool) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_an_expert_that_got_no_token_is_no_warning() -> None:
 
     model = Small(body=route)
     model.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
-    findings = found(record(frozen(model)))["dead-module"]
+    findings = found(record(frozen(Small())), record(frozen(model)))["dead-module"]
     assert {finding.severity for finding in findings} == {"warning", "info"}  # bn is dead, the experts are routed to
     assert all("experts" in finding.module_path for finding in findings if finding.severity == "info")
 
@@ -108,6 +108,64 @@ def test_a_stage_whose_output_changes_later_is_a_warning() -> None:
 
     finding = found(record(frozen(Stages())))["modified-after-return"][0]
     assert (finding.module_path, finding.severity) == ("stage1", "warning")
+
+
+def test_a_state_that_a_stage_hands_on_beside_its_output_may_change() -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+
+        def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+            x = self.norm(self.mix(x))
+            state[0] = x.detach()[0]
+            return x, state
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(Layer() for _ in range(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            state = torch.zeros(3, 4)
+            for layer in self.layers:
+                x, state = layer(x, state)
+            return x
+
+    model = frozen(Recurrent())
+    findings = found(capture(model, (torch.randn(2, 4),), name="teacher"))["modified-after-return"]
+    assert {finding.severity for finding in findings} == {"info"}
+
+
+def test_the_shift_of_relative_positions_is_no_accident() -> None:
+    class Skewed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query, self.key = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            heads = [part(x).unflatten(2, (2, 4)).transpose(1, 2) for part in (self.query, self.key)]
+            scores = F.pad(heads[0] @ heads[1].transpose(2, 3), (0, 0, 0, 1))
+            shifted = scores.view(*scores.shape[:-2], scores.shape[-1], scores.shape[-2])
+            return shifted.softmax(-1)
+
+    structure = capture(frozen(Skewed()), (torch.randn(2, 5, 8),), name="teacher")
+    assert "view-by-accident" not in found(structure)
+
+
+def test_a_head_that_only_training_needs_is_no_warning_in_a_teacher() -> None:
+    def with_auxiliary() -> Small:
+        model = Small()
+        model.auxiliary = nn.Linear(8, 5)
+        return model
+
+    findings = found(record(frozen(with_auxiliary())), record(frozen(with_auxiliary())))["dead-module"]
+    assert [(finding.subject, finding.severity) for finding in findings] == [
+        ("student", "warning"),
+        ("teacher", "info"),
+    ]
+    (in_training,) = found(record(with_auxiliary().train()), record(frozen(Small())))["dead-module"]
+    assert in_training.severity == "warning"
 
 
 def test_promotion_to_double_precision() -> None:
@@ -262,9 +320,47 @@ def test_student_compared_with_part_of_the_teacher() -> None:
     assert "[2, 5] (student) with [2, 1] (teacher)" in findings["loss-shape-mismatch"].message
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_loss_that_raises_says_on_whose_features_and_what_makes_them_fit() -> None:
+    class Body(nn.Sequential):
+        def __init__(self, width: int) -> None:
+            super().__init__(nn.Conv2d(3, width, 3), nn.ReLU())
+
+    teacher, student = frozen(Body(12)), Body(4)
+    region = observe({"teacher": teacher, "student": student})
+    with pytest.raises(RuntimeError, match="must match"), region:
+        F.mse_loss(student(IMAGE), teacher(IMAGE)).backward()
+    assert region.outside is not None
+    error = region.outside.header.error
+    assert (error.type, error.kernel) == ("RuntimeError", "mse_loss")
+    assert list(error.operands) == ["student/1 float32[2, 4, 6, 6] cpu", "teacher/1 float32[2, 12, 6, 6] cpu"]
+    pair = pair_by_path(region.structures["teacher"], region.structures["student"])
+    finding = next(f for f in audit(pair, outside=region.outside).findings if f.rule == "step-failed")
+    assert finding.severity == "error"
+    assert finding.message.endswith("; Conv1x1(4->12) makes the student's fit")
+
+    by_operator = observe({"teacher": teacher, "student": student})
+    with pytest.raises(RuntimeError, match="must match"), by_operator:
+        (student(IMAGE) - teacher(IMAGE)).pow(2).mean()
+    assert by_operator.outside is not None
+    error = by_operator.outside.header.error
+    assert error.kernel == "aten.sub.Tensor"
+    assert list(error.operands) == ["student/1 float32[2, 4, 6, 6] cpu", "teacher/1 float32[2, 12, 6, 6] cpu"]
+
+
+def test_an_error_inside_a_model_is_that_model_s() -> None:
+    teacher, student = frozen(Small()), Small(body=lambda self, x: self.fc(x[..., :3]))
+    region = observe({"teacher": teacher, "student": student})
+    with pytest.raises(RuntimeError), region:
+        F.mse_loss(teacher(IMAGE), student(IMAGE))
+    assert region.structures["student"].header.error.module_path == "fc"
+    assert region.outside is None or not region.outside.header.HasField("error")
+
+
 def test_a_term_that_is_cut_off_from_the_student_names_the_operator_that_cuts() -> None:
-    adapter = nn.Linear(5, 5)
-    findings = step(lambda t, s, y: F.mse_loss(adapter(s.detach()), t) + F.mse_loss(s.sum(1), y.float()))
+    adapter = nn.Linear(5, 5).requires_grad_(False)
+    weight = torch.ones((), requires_grad=True)
+    findings = step(lambda t, s, y: weight * F.mse_loss(adapter(s.detach()), t) + F.mse_loss(s.sum(1), y.float()))
     assert set(findings) == {"compared-without-gradient"}
     message = findings["compared-without-gradient"].message
     assert message.startswith("mse_loss (")
