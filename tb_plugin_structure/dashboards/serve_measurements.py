@@ -58,14 +58,19 @@ def listing_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
         records: list[dict[str, Any]] = []
         quantities: dict[str, dict[str, Any]] = {}
+        without_modules: dict[str, list[int]] = {}
         for record, header, described in _described(store, query):
             for quantity in described:
                 entry = quantities.setdefault(quantity.name, _meaning(quantity) | {"records": []})
                 _widen(entry, quantity)
-                entry["records"].append(len(records))
+                place = entry["records"] if quantity.modules else without_modules.setdefault(quantity.name, [])
+                place.append(len(records))
             address = {"tag": record.tag, "step": record.step, "wall_time": record.wall_time}
             digest = store.hash(query.experiment, record)
             records.append({**address, "hash": digest, "structure_hash": header.structure_hash})
+        for name, found in without_modules.items():
+            if not quantities[name]["modules"]:
+                quantities[name]["records"] = found
         return respond_json(query, {"records": records, "quantities": list(quantities.values())})
 
     return handle
@@ -74,21 +79,19 @@ def listing_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
 def values_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
         name, step = query.text("quantity"), query.integer("step")
-        nearest: tuple[StoredRecord, measurement_pb2.Quantity] | None = None
+        holding: list[tuple[StoredRecord, measurement_pb2.Quantity]] = []
         known: dict[str, None] = {}
         for record, _, described in _described(store, query):
             known |= dict.fromkeys(quantity.name for quantity in described)
-            found = next((quantity for quantity in described if quantity.name == name), None)
-            # Of two at one step the later series, which says more; of two as near the earlier step.
-            if found is not None and (
-                nearest is None
-                or abs(record.step - step) < abs(nearest[0].step - step)
-                or record.step == nearest[0].step
-            ):
-                nearest = record, found
-        if nearest is None:
+            holding += [(record, quantity) for quantity in described if quantity.name == name]
+        if any(quantity.modules for _, quantity in holding):
+            holding = [held for held in holding if held[1].modules]
+        if not holding:
             raise errors.NotFoundError(f"no {name[:80]!r} was measured; there is {', '.join(list(known)[:_SHOWN])}")
-        record, quantity = nearest
+        # Of two as near the earlier step; of two series at that step the later one, which says more.
+        least = min(abs(record.step - step) for record, _ in holding)
+        chosen = next(record.step for record, _ in holding if abs(record.step - step) == least)
+        record, quantity = [held for held in holding if held[0].step == chosen][-1]
         measurement = Measurement.decode(record.blobs())
         if name not in measurement.table:
             raise RecordError(f"the record's header speaks of {name[:80]!r}, its table does not")

@@ -11,6 +11,7 @@ const record = (tag: string, step: number) => ({
 
 const norm = {
   name: "gradient_norm",
+  modules: 4,
   records: [0, 1, 3],
 } as unknown as MeasuredQuantity;
 
@@ -21,13 +22,15 @@ const model = new MeasuredModel("kd", {
     record("measurement/m//cka", 50),
     record("measurement/m//monitor", 100),
   ],
-  quantities: [norm],
+  quantities: [norm, { ...norm, name: "in_optimizer", modules: 0 }],
 });
 
 describe("the measurements of a model", () => {
   it("have the steps at which a quantity was recorded", () => {
     expect(model.steps("gradient_norm")).toEqual([0, 100]);
     expect(model.steps("loss")).toEqual([]);
+    // Of parameters alone.
+    expect(model.steps("in_optimizer")).toEqual([]);
   });
 
   it("give nothing for what was not measured", async () => {

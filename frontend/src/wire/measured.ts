@@ -61,8 +61,9 @@ export class MeasuredModel {
     return new MeasuredModel(run, await getJson<MeasuredListing>("api/measurements", parameters, signal));
   }
 
+  /** A quantity that modules have values of. */
   quantity(name: string): MeasuredQuantity | undefined {
-    return this.listing.quantities.find((quantity) => quantity.name === name);
+    return this.listing.quantities.find((quantity) => quantity.name === name && quantity.modules > 0);
   }
 
   /** Steps at which a quantity was recorded, ascending. */

@@ -48,6 +48,8 @@ def write(folder: Path) -> None:
         add(monitor, measured({"gradient_norm": [norm, norm, NAN], "zero_fraction": [NAN, 0.25, NAN]}).encode(), step)
     cka = Quantity("cka", "similarity to the teacher", label="CKA", scale="signed")
     add(names.measurement_tag("student", "", "cka"), measured({"cka": [NAN, -0.5, NAN]}, cka).encode(), 150)
+    nothing = measured({"gradient_norm": [NAN, NAN, NAN], "in_optimizer": [NAN, NAN, 1.0]})
+    add(names.measurement_tag("student", "", "nothing"), nothing.encode(), 300)
     add(names.measurement_tag("student", "", "damaged"), [b"\xff\xff", b"no gzip"], 7)
     add(names.measurement_tag("student", "eval"), measured({"zero_fraction": [0.5, 0.5, NAN]}).encode(), 9)
     run.close()
@@ -75,6 +77,7 @@ def test_every_quantity_is_listed_with_its_meaning_range_and_records(server: Ten
         ("measurement/student//monitor", 100),
         ("measurement/student//cka", 150),
         ("measurement/student//monitor", 200),
+        ("measurement/student//nothing", 300),
     ]
     quantities = {quantity["name"]: quantity for quantity in listing["quantities"]}
     norm = quantities["gradient_norm"]
@@ -89,6 +92,8 @@ def test_every_quantity_is_listed_with_its_meaning_range_and_records(server: Ten
     cka = quantities["cka"]
     assert (cka["label"], cka["meaning"], cka["scale"]) == ("CKA", "similarity to the teacher", "signed")
     assert cka["records"] == [3]
+    # At step 300 no module has a gradient norm; whether the optimizer holds it is known of a parameter alone.
+    assert (quantities["in_optimizer"]["records"], quantities["in_optimizer"]["modules"]) == ([5], 0)
 
 
 def test_values_are_those_of_the_nearest_step(server: TensorBoardServer) -> None:
@@ -104,7 +109,7 @@ def test_values_are_those_of_the_nearest_step(server: TensorBoardServer) -> None
 
 def test_a_variant_has_measurements_of_its_own_and_else_those_of_the_model(server: TensorBoardServer) -> None:
     assert [record["step"] for record in ask(server, "measurements", variant="eval")["records"]] == [9]
-    assert len(ask(server, "measurements", variant="rank1")["records"]) == 5
+    assert len(ask(server, "measurements", variant="rank1")["records"]) == 6
 
 
 KNOWN = {"run": "kd", "model": "student"}
