@@ -1,3 +1,4 @@
+import type { Edit } from "../../gen/tb_plugin_structure/v1/alignment_pb";
 import { Button } from "../../ui/Button";
 import { KindBadge } from "../../ui/Kind";
 import { Later } from "../../ui/Later";
@@ -83,15 +84,16 @@ function Totals({ comparison }: { comparison: Comparison }) {
 function EditScript({ state, comparison }: { state: DiffState; comparison: Comparison }) {
   const edits = comparison.alignment?.message.edits ?? [];
   if (!edits.length) return null;
-  const go = (teacherPath: string, studentPath: string) => {
+  const go = ({ text, teacherPath, studentPath }: Edit) => {
     const found = [studentPath && `S:${studentPath}`, teacherPath && `T:${teacherPath}`]
       .filter(Boolean)
       .map((key) => comparison.keys.find(key))
       .find((node) => node >= 0);
-    const path = studentPath || teacherPath;
-    if (path.includes("#")) {
-      state.query.value = patternOf(path);
-      state.step(1);
+    // A line that speaks of several places begins with what their paths have in common; its own is the first of them.
+    const common = /^\S*#[^\s:]*/.exec(text)?.[0];
+    if (common) {
+      state.query.value = patternOf(common);
+      void state.step(1);
     } else if (found !== undefined) state.select(found);
   };
   return (
@@ -101,11 +103,7 @@ function EditScript({ state, comparison }: { state: DiffState; comparison: Compa
         {edits.slice(0, 60).map((edit) => (
           <li key={edit.text}>
             <KindBadge kind={edit.kind} />
-            <Button
-              label="Show this place"
-              className="link"
-              onClick={() => go(edit.teacherPath, edit.studentPath)}
-            >
+            <Button label="Show this place" className="link" onClick={() => go(edit)}>
               {edit.text}
             </Button>
           </li>

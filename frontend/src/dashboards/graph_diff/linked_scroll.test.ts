@@ -48,8 +48,6 @@ describe("outline and graph", () => {
     outline = { scrollTop: 0, clientHeight: 48 };
     shown = graph();
     link = new LinkedScroll({ outline, rows, view: shown.view, scene }, () => isOn);
-    // The first movement after the rows have changed may be the browser's own.
-    link.outlineScrolled();
   });
 
   it("end together when the outline is scrolled to its end, in steps", () => {

@@ -28,11 +28,15 @@ export class LinkedScroll {
   /** Where the outline was put by itself: an event from there is not the reader's. */
   private put = Number.NaN;
   private frame = 0;
+  /** The rows of the outline when it was last moved. */
+  private seen: Shown["rows"];
 
   constructor(
     private readonly shown: Shown,
     private readonly isOn: () => boolean,
-  ) {}
+  ) {
+    this.seen = shown.rows;
+  }
 
   /** Moves the outline without the graph. */
   putOutline(top: number): void {
@@ -48,7 +52,8 @@ export class LinkedScroll {
     if (!outline || Math.abs(outline.scrollTop - this.put) < 2) return;
     this.put = Number.NaN;
     // A list that has become shorter moves by itself.
-    const isSame = this.places?.rows === rows;
+    const isSame = this.seen === rows;
+    this.seen = rows;
     const tops = this.placed();
     if (!tops || !view || !isSame) return;
     const row = readingLine(this.outlineSpan(outline)) / ROW_HEIGHT;
