@@ -58,7 +58,7 @@ def predict(expression: str, sizes: Mapping[str, int]) -> int:
     Raises:
         ValueError: When a name has no size, or the text is no expression.
     """
-    value = _evaluate(_parsed(expression), sizes, expression)
+    value = _value(expression, sizes)
     if isinstance(value, float):
         if not value.is_integer():
             raise ValueError(f"{expression!r} gives {value}, which is no size")
@@ -68,7 +68,14 @@ def predict(expression: str, sizes: Mapping[str, int]) -> int:
 
 def holds(condition: str, sizes: Mapping[str, int]) -> bool:
     """Whether a condition of a record is true for some sizes. Raises as :func:`predict` does."""
-    return bool(_evaluate(_parsed(condition), sizes, condition))
+    return bool(_value(condition, sizes))
+
+
+def _value(expression: str, sizes: Mapping[str, int]) -> Any:
+    try:
+        return _evaluate(_parsed(expression), sizes, expression)
+    except (RecursionError, OverflowError) as error:
+        raise ValueError(f"{expression[:80]!r} is no expression of a size") from error
 
 
 @lru_cache(maxsize=4096)

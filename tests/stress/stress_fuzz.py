@@ -21,7 +21,14 @@ from tests.support.tensorboard_server import TensorBoardServer
 CASES = int(os.environ.get("STRESS_CASES", "100000"))
 FILES = int(os.environ.get("STRESS_FILES", "300"))
 SECONDS_PER_CASE = 10
-SHARES = {"structure": 0.6, "attention": 0.25, "measurement": 0.15}
+SHARES = {
+    "structure": 0.35,
+    "measured structure": 0.25,
+    "attention": 0.15,
+    "attention details": 0.1,
+    "measurement": 0.1,
+    "plan": 0.05,
+}
 
 
 def _too_slow(number: int, frame: FrameType | None) -> None:

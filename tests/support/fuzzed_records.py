@@ -202,6 +202,25 @@ def fuzzed(good: Sequence[bytes], header_type: type, seed: int) -> list[bytes]:
     return stored
 
 
+def fuzzed_blobs(good: Sequence[bytes], header_type: type, seed: int) -> list[bytes]:
+    """A damaged copy of a record whose blobs have no names: attention in full resolution, or a plan."""
+    random_ = random.Random(seed)
+    stored = list(good)
+    choice = random_.randrange(6)
+    if choice == 0 and len(stored) > 1:
+        random_.shuffle(stored) if random_.random() < 0.5 else stored.pop(random_.randrange(len(stored)))
+    elif choice <= 2 and len(stored) > 1:
+        index = random_.randrange(1, len(stored))
+        stored[index] = random_.choice(GZIP if stored[index][:2] == b"\x1f\x8b" else BYTES)(stored[index], random_)
+    elif choice == 3:
+        stored[0] = random_.choice(BYTES)(stored[0], random_)
+    else:
+        header = header_type.FromString(stored[0])
+        _damage_header(header, random_)
+        stored[0] = header.SerializeToString()
+    return stored
+
+
 def _replace_part(header: object, stored: list[bytes], index: int, change: Callable[[bytes], bytes]) -> None:
     data = change(zlib.decompress(stored[index + 1], wbits=31))
     stored[index + 1] = blobs.compress(data, level=1)
@@ -220,8 +239,11 @@ def _damage_header(message: object, random_: random.Random) -> None:
         if field.message_type is not None:
             for item in value if repeated else [value] if message.HasField(field.name) else []:  # type: ignore[attr-defined]
                 _damage_header(item, random_)
-        elif not repeated and random_.random() < 0.2:
-            setattr(message, field.name, _extreme(field, random_))
+        elif random_.random() < 0.2:
+            if repeated and len(value):
+                value[random_.randrange(len(value))] = _extreme(field, random_)
+            elif not repeated:
+                setattr(message, field.name, _extreme(field, random_))
 
 
 def _extreme(field: object, random_: random.Random) -> object:

@@ -104,6 +104,26 @@ def small_structure(name: str = "teacher", hidden: int = 4, **header: Any) -> St
     return Structure.build(proto, small_columns(hidden), {"hidden": hidden})
 
 
+def measured_structure(name: str = "teacher", hidden: int = 4) -> Structure:
+    """The same with everything that a record may hold besides: time, memory, symbolic dimensions, ranks."""
+    structure = small_structure(name, hidden)
+    structure.set_columns("module_calls", {"peak_bytes": [60.0, 20.0, 20.0, float("nan")]})
+    structure.set_columns("operators", {"duration_ns": [900.0, 100.0, 400.0], "saved_bytes": [60.0, 80.0, 80.0]})
+    placement = ["Shard(dim=0) over 2 (tp)", "", "", ""]
+    local = [[hidden // 2, 3], [], [], []]
+    structure.set_columns("parameters", {"placement": placement, "local_shape": local})
+    symbolic = [["B", "3"], ["B", str(hidden)], ["B", "(2*H+1)//2"], ["B", "2"], *[[]] * 4]
+    structure.set_columns(
+        "tensors", {"symbolic": symbolic, "placement": [*[""] * 4, *placement], "local_shape": [*[[]] * 4, *local]}
+    )
+    found = structure.header.symbolic
+    found.dimensions.add(name="B", input="0", dimension=0, size=5, expression="B")
+    found.dimensions.add(name="H", input="0", dimension=1, size=3, expression="3")
+    found.conditions.append("H % 3 == 0")
+    found.known_tensors = 4
+    return structure
+
+
 def small_attention(model: str) -> tuple[attention.AttentionOverview, list[bytes]]:
     """One layer of two heads over three positions: head 0 looks at itself, head 1 at the first key."""
     maps = np.stack([np.eye(3), np.eye(3)[[0, 0, 0]]]).astype(np.float32)
