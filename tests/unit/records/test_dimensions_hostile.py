@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from tb_plugin_structure.records.dimensions import holds, predict
@@ -32,7 +34,5 @@ from tb_plugin_structure.records.dimensions import holds, predict
 )
 def test_what_is_no_expression_of_a_size_is_a_value_error(text: str) -> None:
     for read in (predict, holds):
-        try:
+        with contextlib.suppress(ValueError):
             assert isinstance(read(text, {"H": 3}), (int, bool))
-        except ValueError as error:
-            assert len(str(error)) < 10_000
