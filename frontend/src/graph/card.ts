@@ -6,7 +6,7 @@ import { textWidth } from "./text_width";
 /** How the two sides are drawn: beside each other, or as one graph. */
 export type Arrangement = "side by side" | "merged";
 
-/** What a closed node says about one side. */
+/** What a node says about one side; "⚠" before its name says that its call raised an error. */
 export interface CardText {
   title: string;
   /** Class of a module; "" for operators. */
@@ -79,7 +79,8 @@ export function cardText(tree: DiffTree, node: number, side: SideName): CardText
       subtitle: subtitle === title ? "" : subtitle,
     };
   }
-  return { title, subtitle: model.callClass(row) };
+  const raised = model.tables.calls.number("raised")[row] ? "⚠ " : "";
+  return { title: raised + title, subtitle: model.callClass(row) };
 }
 
 /** What a node says in the merged drawing: both sides where they differ. */

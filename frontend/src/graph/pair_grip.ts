@@ -23,7 +23,8 @@ export function gripOf(scene: Scene, { node, side }: Place): Grip | null {
 }
 
 export function gripOn(rect: Rect, isLeft: boolean, isOpen: boolean): Grip {
-  return { x: isLeft ? rect.x : rect.x + rect.width, y: rect.y + (isOpen ? HEADER_HEIGHT : rect.height) / 2 };
+  // An open one has its chevron at the left of the header.
+  return { x: isLeft ? rect.x : rect.x + rect.width, y: rect.y + (isOpen ? HEADER_HEIGHT : rect.height / 2) };
 }
 
 /** Whether a line from one place may end at another: modules, of one model each. */

@@ -143,6 +143,7 @@ export function tinyModel(
       calls.map((call, row) => ({
         module: paths.indexOf(call.path),
         parent: call.parent,
+        raised: 0,
         ordinal: calls
           .slice(0, row)
           .filter(({ path, parent }) => path === call.path && parent === call.parent).length,
@@ -157,6 +158,7 @@ export function tinyModel(
       [
         "module",
         "parent",
+        "raised",
         "ordinal",
         "operator_begin",
         "operator_end",
