@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 from torch.utils.tensorboard import SummaryWriter
 
 from tb_plugin_structure import StructureWriter
-from tests.e2e.conftest import Tab
+from tests.e2e.graph_tab import OpenTab, details, outline, painted, picture
 from tests.support.tensorboard_server import TensorBoardServer
 from tests.unit.cli.toy_models import Classifier
 
 pytestmark = pytest.mark.e2e
 
-OpenTab = Callable[..., Tab]
 # What only the teacher has is filled with this colour (light, dark).
 DELETED_FILL = {"light": (252, 233, 221), "dark": (87, 53, 32)}
 
@@ -37,18 +36,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TensorBoardServ
     with TensorBoardServer(folder) as running:
         running.records(at_least=3)
         yield running
-
-
-def outline(tab: Tab) -> Locator:
-    grid = tab.frame.get_by_role("treegrid")
-    grid.wait_for(timeout=30_000)
-    return grid
-
-
-def picture(tab: Tab) -> Locator:
-    canvas = tab.frame.locator("canvas.graph")
-    expect(canvas).to_have_attribute("aria-busy", "false", timeout=30_000)
-    return canvas
 
 
 def test_a_model_beside_itself_is_two_of_its_steps(server: TensorBoardServer, open_tab: OpenTab) -> None:
@@ -103,13 +90,24 @@ def test_one_model_alone_is_exported_as_one_file(server: TensorBoardServer, open
 def test_where_a_dimension_comes_from(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "graph_diff", "t=wide:structure/net&s=grown:structure/net@100&at=S:head")
     outline(tab)
-    details = tab.frame.get_by_role("complementary")
-    details.get_by_role("button", name="10: where dimension 1 of the student's result comes from").click()
-    expect(details).to_contain_text("10: dimension 0 of parameter head.weight, so it is the same for every input")
-    details.get_by_role("button", name="2: where dimension 0 of the teacher's result comes from").click()
-    expect(details).to_contain_text("2: dimension 0 of input")
+    shown = details(tab)
+    shown.get_by_role("button", name="10: where dimension 1 of the student's result comes from").click()
+    expect(shown).to_contain_text("10: dimension 0 of parameter head.weight, so it is the same for every input")
+    shown.get_by_role("button", name="2: where dimension 0 of the teacher's result comes from").click()
+    expect(shown).to_contain_text("2: dimension 0 of input")
     # The way back to the input leads through the first convolution, and the picture shows it alone.
-    expect(details).to_contain_text("none of which changes it")
+    expect(shown).to_contain_text("none of which changes it")
+
+
+def test_the_details_say_which_adapter_makes_two_results_meet(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", "t=wide:structure/net&s=grown:structure/net@100&at=S:body.0")
+    outline(tab)
+    shapes = details(tab).locator("section", has_text="Shapes")
+    # A student of 16 channels is widened to the teacher's 32: 16 x 32 weights and 32 biases.
+    expect(shapes).to_contain_text("Conv2d", timeout=15_000)
+    expect(shapes).to_contain_text("16")
+    expect(shapes).to_contain_text("544 parameters")
+    expect(shapes.get_by_role("button", name="Copy the adapter as PyTorch code")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -128,22 +126,6 @@ def test_what_only_the_teacher_has_is_painted_so(server: TensorBoardServer, open
     again.page.wait_for_timeout(500)
     # A card is at least 84 x 42 at scale 0.7; its text and border take some.
     assert painted(canvas, DELETED_FILL[theme]) > 500
-
-
-def painted(canvas: Locator, colour: tuple[int, int, int]) -> int:
-    """Pixels of a colour, give or take what blending rounds."""
-    return int(
-        canvas.evaluate(
-            """(canvas, [r, g, b]) => {
-              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-              let count = 0;
-              for (let at = 0; at < data.length; at += 4)
-                if (Math.abs(data[at] - r) + Math.abs(data[at + 1] - g) + Math.abs(data[at + 2] - b) < 6) count++;
-              return count;
-            }""",
-            list(colour),
-        )
-    )
 
 
 def test_everything_is_reached_by_tab_and_shows_its_focus(server: TensorBoardServer, open_tab: OpenTab) -> None:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.e2e.conftest import Tab
+from tests.e2e.graph_tab import OpenTab, address, details, outline, picture, selected
 from tests.support.tensorboard_server import TensorBoardServer
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 pytestmark = pytest.mark.e2e
 
-OpenTab = Callable[..., Tab]
-AXE = Path(__file__).parents[2] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 BERTS = "t=bert%3Astructure%2FBERT-base&s=bert%3Astructure%2FDistilBERT"
 
 
@@ -33,20 +30,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TensorBoardServ
     with TensorBoardServer(folder) as running:
         running.records(at_least=2)
         yield running
-
-
-def outline(tab: Tab) -> Locator:
-    grid = tab.frame.get_by_role("treegrid")
-    grid.wait_for(timeout=30_000)
-    return grid
-
-
-def selected(tab: Tab) -> Locator:
-    return tab.frame.locator('[role=row][aria-selected="true"]')
-
-
-def address(tab: Tab) -> str:
-    return unquote(tab.page.evaluate("location.hash"))
 
 
 def test_the_outline_is_walked_by_keyboard_alone(server: TensorBoardServer, open_tab: OpenTab) -> None:
@@ -84,16 +67,15 @@ def test_two_blocks_are_paired_and_the_pair_is_undone(server: TensorBoardServer,
 
 def test_a_policy_chosen_for_a_stack_changes_its_pairs(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "graph_diff", f"{BERTS}&at=S:transformer.layer.1")
-    details = tab.frame.get_by_role("complementary")
-    blocks = details.get_by_label("teacher blocks")
+    blocks = details(tab).get_by_label("teacher blocks")
     expect(blocks).to_have_value("0, 2, 4, 7, 9, 11")
-    details.get_by_label("paired by").select_option("last")
+    details(tab).get_by_label("paired by").select_option("last")
     expect(blocks).to_have_value("6, 7, 8, 9, 10, 11", timeout=10_000)
 
 
 def test_chosen_blocks_are_kept_in_the_address_and_in_the_plan(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "graph_diff", f"{BERTS}&at=S:transformer.layer.1")
-    blocks = tab.frame.get_by_role("complementary").get_by_label("teacher blocks")
+    blocks = details(tab).get_by_label("teacher blocks")
     blocks.fill("1, 3, 5, 7, 9")
     blocks.press("Enter")
     expect(tab.frame.get_by_role("alert")).to_contain_text("give one for each of the 6")
@@ -154,7 +136,7 @@ def test_what_is_opened_stays_under_the_pointer(server: TensorBoardServer, open_
     canvas.dblclick(position=place)
     tab.page.wait_for_timeout(600)
     canvas.click(position=place)
-    expect(tab.frame.get_by_role("complementary")).to_contain_text("BertLayer")
+    expect(details(tab)).to_contain_text("BertLayer")
 
 
 def test_the_graph_is_exported_as_a_drawing(server: TensorBoardServer, open_tab: OpenTab) -> None:
@@ -200,19 +182,129 @@ def test_one_model_alone_is_a_graph_of_it(server: TensorBoardServer, open_tab: O
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_serious_barrier_for_anyone(server: TensorBoardServer, open_tab: OpenTab, theme: str) -> None:
-    if not AXE.is_file():
-        pytest.fail("axe-core is not installed; run `npm ci` in frontend/")
     tab = open_tab(server.url, "graph_diff", BERTS)
-    outline(tab)
+    picture(tab)
     if theme == "dark":
         tab.page.evaluate("document.body.classList.add('dark-mode')")
-    for state in ("nothing selected", "a pair selected"):
-        if state == "a pair selected":
-            outline(tab).get_by_role("row").nth(2).click()
-        frame = next(frame for frame in tab.page.frames if "plugin_entry" in frame.url and "graph_diff" in frame.url)
-        frame.evaluate(AXE.read_text())
-        found = frame.evaluate("axe.run(document).then(result => result.violations)")
-        serious = [
-            (item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in ("serious", "critical")
-        ]
-        assert not serious, state
+    assert not tab.barriers(), "nothing selected"
+    outline(tab).get_by_role("row").filter(has_text="word_embeddings").click()
+    expect(details(tab)).to_contain_text("Why")
+    assert not tab.barriers(), "a pair selected"
+    tab.frame.get_by_role("searchbox").fill("class:Linear")
+    tab.frame.get_by_label("colour").select_option("parameters")
+    tab.frame.get_by_role("button", name="Export what is shown").click()
+    assert not tab.barriers(), "searching, coloured, exporting"
+    tab.frame.get_by_role("button", name="Write pins and policies into the run").click()
+    expect(tab.frame.get_by_role("dialog")).to_be_visible()
+    assert not tab.barriers(), "a dialog"
+
+
+def test_the_first_picture_needs_little_code(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", BERTS)
+    picture(tab)
+    files = tab.frame.locator("body").evaluate(
+        "() => performance.getEntriesByType('resource').map((file) => [file.name, file.encodedBodySize])"
+    )
+    code = {name.rpartition("/")[2]: size for name, size in files if "/static/" in name and "minimap" not in name}
+    assert {"graph_diff.js"} < code.keys()
+    assert any(name.startswith("layout.worker") for name in code)
+    # As it comes, compressed, the worker that lays out included.
+    assert sum(code.values()) <= 80_000, code
+
+
+def test_outline_and_graph_are_scrolled_together(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", f"{BERTS}&open=all&arrange=merged")
+    canvas = picture(tab)
+    body, page = outline(tab), tab.page
+    top = body.get_by_role("row").first
+    expect(top).to_contain_text("BertModel")
+    # The picture begins with the models' names: white on most of its upper edge.
+    before = canvas.screenshot()
+    body.hover()
+    page.mouse.wheel(0, 100)
+    page.wait_for_timeout(300)  # what follows is loaded with the first movement
+    page.mouse.wheel(0, 100_000)
+    page.wait_for_timeout(900)
+    assert canvas.screenshot() != before, "the graph follows the outline"
+    at_end = position(body)
+    assert at_end > 0.9
+    drag(canvas, 0, 4000)
+    page.wait_for_timeout(900)
+    assert position(body) < at_end - 0.05, "the outline follows the graph"
+    tab.frame.get_by_role("button", name="Scroll outline and graph together").click()
+    alone = position(body)
+    drag(canvas, 0, -2000)
+    page.wait_for_timeout(600)
+    assert position(body) == alone, "each on its own"
+    assert "scroll=apart" in address(tab)
+
+
+def position(body: Locator) -> float:
+    """How far a list is scrolled, 0 to 1."""
+    return float(body.evaluate("(list) => list.scrollTop / (list.scrollHeight - list.clientHeight)"))
+
+
+def drag(canvas: Locator, x: float, y: float) -> None:
+    """Moves the picture by pixels, in as many strokes as the window allows."""
+    box = canvas.bounding_box()
+    assert box is not None
+    mouse = canvas.page.mouse
+    stroke = 300
+    for _ in range(max(1, round(max(abs(x), abs(y)) / stroke))):
+        middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        share = stroke / max(abs(x), abs(y), stroke) / 2
+        mouse.move(middle[0] - x * share, middle[1] - y * share)
+        mouse.down()
+        mouse.move(middle[0] + x * share, middle[1] + y * share, steps=3)
+        mouse.up()
+
+
+def test_a_line_of_what_changed_leads_to_its_place_or_to_all_of_its_places(
+    server: TensorBoardServer, open_tab: OpenTab
+) -> None:
+    tab = open_tab(server.url, "graph_diff", BERTS)
+    outline(tab)
+    edits = details(tab).get_by_role("listitem")
+    edits.filter(has_text=re.compile("^.?pooler ")).get_by_role("button").click()
+    expect(selected(tab)).to_contain_text("pooler")
+    expect(tab.page).to_have_url(re.compile("at=T:pooler"))
+    tab.page.keyboard.press("Escape")
+    # One line speaks of the attention of all blocks that only the teacher has.
+    edits.filter(has_text=re.compile(r"layer\.#\.attention\.output ")).get_by_role("button").first.click()
+    expect(tab.frame.get_by_role("searchbox")).not_to_have_value("")
+    expect(tab.frame.locator(".search output")).to_have_text(re.compile(r"^1 of \d+$"))
+    expect(selected(tab)).to_contain_text("attention.output")
+
+
+def test_a_kind_of_the_summary_is_a_filter(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", BERTS)
+    rows = outline(tab).get_by_role("row")
+    expect(rows.filter(has_text="word_embeddings")).to_have_count(1)
+    tab.frame.get_by_role("button", name=re.compile("only in teacher")).click()
+    expect(rows.filter(has_text="word_embeddings")).to_have_count(0)
+    expect(rows.filter(has_text="pooler").first).to_be_visible()
+
+
+def test_the_visible_part_is_exported_alone(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", f"{BERTS}&view=graph&arrange=merged&at=T:pooler.dense")
+    picture(tab)
+    tab.page.keyboard.press("z")
+    tab.page.wait_for_timeout(400)
+    drawings = {}
+    for name in ("Graph as SVG", "Visible part as SVG"):
+        tab.frame.get_by_role("button", name="Export what is shown").click()
+        with tab.page.expect_download() as download:
+            tab.frame.get_by_role("button", name=name).click()
+        drawings[name] = Path(download.value.path()).read_text()
+    whole, part = drawings["Graph as SVG"], drawings["Visible part as SVG"]
+    assert "dense" in part
+    assert "dense" in whole
+    assert "word_embeddings" in whole
+    assert "word_embeddings" not in part
+    assert extent(part) < 0.5 * extent(whole)
+
+
+def extent(drawing: str) -> float:
+    found = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', drawing)
+    assert found is not None
+    return float(found[1]) * float(found[2])

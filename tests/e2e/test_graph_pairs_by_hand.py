@@ -6,22 +6,21 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from tb_plugin_structure.cli.main import main
 from tests.e2e.conftest import Tab
+from tests.e2e.graph_tab import OpenTab, address, picture
 from tests.support.tensorboard_server import TensorBoardServer
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 pytestmark = pytest.mark.e2e
 
-OpenTab = Callable[..., Tab]
 RESNETS = "t=resnet:structure/ResNet-50&s=resnet:structure/ResNet-18"
 # Shares of the picture's width between which the two drawings have their cards.
 LEFT, RIGHT = (0.36, 0.32, 0.4), (0.64, 0.6, 0.68, 0.56, 0.72)
@@ -43,12 +42,6 @@ def server(logdir: Path) -> Iterator[TensorBoardServer]:
         yield running
 
 
-def picture(tab: Tab) -> Locator:
-    canvas = tab.frame.locator("canvas.graph")
-    expect(canvas).to_have_attribute("aria-busy", "false", timeout=30_000)
-    return canvas
-
-
 def middle_of(tab: Tab, name: str, columns: tuple[float, ...]) -> tuple[float, float]:
     """Where a card is drawn, in the page: its hint, which names it, appears in one of the columns of the picture."""
     canvas = picture(tab)
@@ -65,10 +58,6 @@ def middle_of(tab: Tab, name: str, columns: tuple[float, ...]) -> tuple[float, f
 def hovered(canvas: Locator, hint: Locator, x: float, y: float, name: str) -> bool:
     canvas.hover(position={"x": x, "y": y})
     return hint.is_visible() and re.match(rf"[TS]\s+{re.escape(name)}\b", hint.inner_text()) is not None
-
-
-def address(page: Page) -> str:
-    return unquote(page.evaluate("location.hash"))
 
 
 def test_a_line_from_a_grip_to_the_other_model_pairs_the_two(server: TensorBoardServer, open_tab: OpenTab) -> None:
@@ -91,7 +80,7 @@ def test_a_line_from_a_grip_to_the_other_model_pairs_the_two(server: TensorBoard
     page.mouse.move(target_x, target_y, steps=4)
     page.mouse.up()
     expect(page).to_have_url(re.compile("pins="), timeout=10_000)
-    assert '{"relu":"bn1"}' in address(page)
+    assert '{"relu":"bn1"}' in address(tab)
     page.keyboard.press("Control+z")
     expect(page).not_to_have_url(re.compile("pins="), timeout=10_000)
     expect(canvas).to_have_attribute("aria-busy", "false", timeout=10_000)
@@ -123,7 +112,7 @@ def test_a_plan_is_written_into_the_run_and_the_tabs_start_from_it(
     again = open_tab(server.url, "graph_diff", f"{RESNETS}&at=S:layer1.0")
     tab.page.reload()
     expect(again.frame.locator('[role=row][aria-selected="true"]')).to_contain_text("layer1.1", timeout=30_000)
-    assert "pins=" not in address(again.page)
+    assert "pins=" not in address(again)
 
 
 def test_fingers_move_zoom_and_choose(server: TensorBoardServer, browser: Browser) -> None:
