@@ -1,3 +1,4 @@
+import type { Rect } from "./camera";
 import { arrowHead, type PathStyle, type Pen, type RectStyle, type WriteStyle } from "./pen";
 import { FONT_PIXELS, FONTS, type TextStyle, textWidth } from "./text_width";
 
@@ -19,7 +20,7 @@ export class CanvasPen implements Pen {
     [this.zoom, this.left, this.top] = [a, e, f];
   }
 
-  rect(x: number, y: number, width: number, height: number, style: RectStyle): void {
+  rect({ x, y, width, height }: Rect, style: RectStyle): void {
     const { context } = this;
     context.globalAlpha = style.alpha ?? 1;
     context.beginPath();
@@ -81,10 +82,8 @@ export class CanvasPen implements Pen {
     if (style.backing) {
       const width = textWidth(text, style.style) * scale + 6;
       const start = align === "center" ? x - width / 2 : align === "right" ? x - width + 3 : x - 3;
-      this.rect(start, y - 7 * scale, width, 14 * scale, {
-        fill: style.backing,
-        alpha: (style.alpha ?? 1) * 0.9,
-      });
+      const box = { x: start, y: y - 7 * scale, width, height: 14 * scale };
+      this.rect(box, { fill: style.backing, alpha: (style.alpha ?? 1) * 0.9 });
     }
     context.globalAlpha = style.alpha ?? 1;
     context.font = this.font(style.style, scale);

@@ -1,3 +1,4 @@
+import type { Rect } from "./camera";
 import { HEADER_HEIGHT } from "./card";
 import type { NodeColour } from "./colouring";
 import { NodeType } from "./diff_tree";
@@ -9,16 +10,9 @@ import { FONT_PIXELS } from "./text_width";
 const GLYPH_ROOM = 17;
 
 /** The dotted place of something that a side does not have. */
-export function gap(
-  { pen, look, scale }: Frame,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  alpha: number,
-): void {
-  if (height * scale < 6) return;
-  pen.rect(x, y, width, height, {
+export function gap({ pen, look, scale }: Frame, box: Rect, alpha: number): void {
+  if (box.height * scale < 6) return;
+  pen.rect(box, {
     stroke: look.palette.borderStrong,
     lineWidth: Math.max(1, 0.9 / scale),
     dash: [2, 3],
@@ -27,16 +21,8 @@ export function gap(
   });
 }
 
-export function container(
-  { pen, look }: Frame,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  colour: NodeColour,
-  alpha: number,
-): void {
-  pen.rect(x, y, width, height, {
+export function container({ pen, look }: Frame, box: Rect, colour: NodeColour, alpha: number): void {
+  pen.rect(box, {
     fill: look.palette.page,
     stroke: colour.line,
     lineWidth: 1.25,
@@ -44,24 +30,16 @@ export function container(
     dash: colour.doubtful ? [5, 3] : [],
     alpha,
   });
-  pen.rect(x, y, width, Math.min(HEADER_HEIGHT - 2, height), {
-    fill: colour.fill,
-    radius: 6,
-    alpha: alpha * 0.85,
-  });
+  pen.rect(
+    { ...box, height: Math.min(HEADER_HEIGHT - 2, box.height) },
+    { fill: colour.fill, radius: 6, alpha: alpha * 0.85 },
+  );
 }
 
 /** The name of an opened node, written after what is in it, so that no line crosses it. */
-export function header(
-  frame: Frame,
-  node: number,
-  x: number,
-  y: number,
-  width: number,
-  colour: NodeColour,
-  alpha: number,
-): void {
+export function header(frame: Frame, node: number, box: Rect, colour: NodeColour, alpha: number): void {
   const { pen, look, scale } = frame;
+  const { x, y, width } = box;
   if (!hasTitles(scale)) return;
   const { title, subtitle } = textOf(frame, node);
   const line = { y: y + HEADER_HEIGHT / 2 - 1, alpha, backing: colour.fill };
@@ -82,36 +60,26 @@ export function header(
   });
 }
 
-export function card(
-  frame: Frame,
-  node: number,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  colour: NodeColour,
-  alpha: number,
-): void {
+export function card(frame: Frame, node: number, box: Rect, colour: NodeColour, alpha: number): void {
   const { pen, scene, look, scale } = frame;
+  const { x, y, width, height } = box;
   const { tree } = scene;
   const isOperator = tree.type[node] === NodeType.OPERATOR;
   const radius = isOperator ? height / 2 : 6;
   if (height * scale < 5) {
-    pen.rect(x, y, width, height, { fill: colour.line, alpha: alpha * 0.55 });
+    pen.rect(box, { fill: colour.line, alpha: alpha * 0.55 });
     return;
   }
   if (tree.type[node] === NodeType.FOLD && !scene.isOpen(node)) {
     for (const shift of [6, 3]) {
-      pen.rect(x + shift, y + shift, width, height, {
-        fill: look.palette.page,
-        stroke: colour.line,
-        radius,
-        alpha: alpha * 0.6,
-      });
+      pen.rect(
+        { ...box, x: x + shift, y: y + shift },
+        { fill: look.palette.page, stroke: colour.line, radius, alpha: alpha * 0.6 },
+      );
     }
   }
-  pen.rect(x, y, width, height, { fill: look.palette.page, radius, alpha });
-  pen.rect(x, y, width, height, {
+  pen.rect(box, { fill: look.palette.page, radius, alpha });
+  pen.rect(box, {
     fill: colour.fill,
     stroke: colour.line,
     lineWidth: 1.25,
@@ -119,7 +87,7 @@ export function card(
     dash: colour.doubtful ? [5, 3] : [],
     alpha,
   });
-  if (!isOperator && height * scale > 14) composition(frame, node, x, y, width, height, alpha);
+  if (!isOperator && height * scale > 14) composition(frame, node, box, alpha);
   if (!hasTitles(scale)) return;
   const { title, subtitle } = textOf(frame, node);
   const size = legibleSize("title", scale);
@@ -153,22 +121,13 @@ function hasTitles(scale: number): boolean {
 }
 
 /** A bar at the foot of a closed module: which kinds are inside, in which shares. */
-function composition(
-  frame: Frame,
-  node: number,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  alpha: number,
-): void {
-  const { pen, look } = frame;
+function composition({ pen, look }: Frame, node: number, box: Rect, alpha: number): void {
   const shares = look.counts.shares(node);
   if (shares.length < 2) return;
-  let at = x + 7;
-  const room = width - 14;
+  const bar = { x: box.x + 7, y: box.y + box.height - 5, width: 0, height: 3 };
   for (const { kind, share } of shares) {
-    pen.rect(at, y + height - 5, room * share, 3, { fill: look.palette.tones[kind.tone].line, alpha });
-    at += room * share;
+    bar.width = (box.width - 14) * share;
+    pen.rect(bar, { fill: look.palette.tones[kind.tone].line, alpha });
+    bar.x += bar.width;
   }
 }

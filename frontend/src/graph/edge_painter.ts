@@ -65,7 +65,8 @@ export function edges(
     else pen.paths([route], style);
     if (isSkip && scale > 0.35) {
       const [cx, cy] = [route[0]!, route[1]!];
-      pen.rect(cx - 2.5, cy - 2.5, 5, 5, { fill: colour, radius: 2.5, alpha: faint ? alpha * 0.2 : alpha });
+      const dot = { x: cx - 2.5, y: cy - 2.5, width: 5, height: 5 };
+      pen.rect(dot, { fill: colour, radius: 2.5, alpha: faint ? alpha * 0.2 : alpha });
     }
     if (scale < 0.5 || faint) continue;
     const text =

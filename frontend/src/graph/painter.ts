@@ -75,10 +75,8 @@ function ribbons({ pen, scene, look, view, scale }: Omit<Frame, "side">): void {
     const colour = look.colour(node, "student");
     const strong = node === look.selected || node === look.hovered;
     const alpha = look.isFaint(node) ? 0.06 : strong ? 0.45 : 0.16;
-    pen.rect(left, middle - height / 2, layout.x[index]! + shift - left, height, {
-      fill: colour.line,
-      alpha,
-    });
+    const band = { x: left, y: middle - height / 2, width: layout.x[index]! + shift - left, height };
+    pen.rect(band, { fill: colour.line, alpha });
     if (!colour.glyph || tree.type[node] === NodeType.OPERATOR) return;
     pen.text(colour.glyph, layout.width + GUTTER / 2, middle, {
       style: "title",
@@ -108,78 +106,63 @@ function level(frame: Frame, node: number, x: number, y: number, alpha: number):
     }
     left += x;
     top += y;
-    if (
-      left > view.x + view.width ||
-      top > view.y + view.height ||
-      left + width < view.x ||
-      top + height < view.y
-    ) {
-      continue;
-    }
-    child(frame, model.children[index]!, left, top, width, height, alpha);
+    const isAside = left > view.x + view.width || left + width < view.x;
+    if (isAside || top > view.y + view.height || top + height < view.y) continue;
+    child(frame, model.children[index]!, { x: left, y: top, width, height }, alpha);
   }
   if (node === 0) pills(frame, model, layout, x, y);
 }
 
-function child(
-  frame: Frame,
-  node: number,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  alpha: number,
-): void {
+function child(frame: Frame, node: number, box: Rect, alpha: number): void {
   const { pen, scene, look, side, scale, previous, progress } = frame;
   const { palette } = look;
   const faint = look.isFaint(node) ? alpha * 0.28 : alpha;
   if (side !== null && !scene.tree.hasSide(node, side)) {
-    gap(frame, x, y, width, height, faint);
+    gap(frame, box, faint);
     return;
   }
   if (side !== null && scene.tree.isEcho(node, side) && !scene.isOpen(node)) {
-    gap(frame, x, y, width, height, faint);
+    gap(frame, box, faint);
     const { title } = textOf(frame, node);
     if (scale > 0.4) {
-      const line = { x: x + 8, y: y + height / 2, room: width - 12, alpha: faint };
+      const line = { x: box.x + 8, y: box.y + box.height / 2, room: box.width - 12, alpha: faint };
       write(frame, { ...line, text: `as above: ${title}`, style: "body", fill: palette.textFaint });
     }
     return;
   }
-  const open = scene.isOpen(node) && height * scale > SMALLEST_LEVEL;
+  const open = scene.isOpen(node) && box.height * scale > SMALLEST_LEVEL;
   const colour = look.colour(node, side ?? (scene.tree.hasSide(node, "teacher") ? "teacher" : "student"));
   if (open) {
     const appearing = previous !== null && progress < 1 && !previous.isOpen(node);
-    container(frame, x, y, width, height, colour, faint);
-    level(frame, node, x, y, appearing ? alpha * progress : alpha);
-    header(frame, node, x, y, width, colour, faint);
-  } else card(frame, node, x, y, width, height, colour, faint);
+    container(frame, box, colour, faint);
+    level(frame, node, box.x, box.y, appearing ? alpha * progress : alpha);
+    header(frame, node, box, colour, faint);
+  } else card(frame, node, box, colour, faint);
 
   if (node === look.selected || node === look.marked) {
-    pen.rect(x - 3, y - 3, width + 6, height + 6, {
+    pen.rect(grown(box, 3), {
       stroke: node === look.selected ? palette.selection : palette.focus,
       lineWidth: Math.max(2, 1.6 / scale),
       dash: node === look.selected ? [] : [6, 3],
       radius: 8,
     });
   } else if (node === look.hovered) {
-    pen.rect(x - 2, y - 2, width + 4, height + 4, {
-      stroke: palette.borderStrong,
-      lineWidth: 1.5,
-      radius: 7,
-    });
+    pen.rect(grown(box, 2), { stroke: palette.borderStrong, lineWidth: 1.5, radius: 7 });
   }
-  if (look.canPair && (node === look.hovered || node === look.selected) && isPairable(frame, node)) {
-    const { x: at, y: middle } = gripOn({ x, y, width, height }, side === "student", scene.isOpen(node));
-    grip(frame, at, middle);
-  }
+  if (look.canPair && (node === look.hovered || node === look.selected) && isPairable(frame, node))
+    grip(frame, gripOn(box, side === "student", scene.isOpen(node)));
   if (look.isMatch(node)) {
-    pen.rect(x - 1, y - 1, width + 2, height + 2, {
-      stroke: palette.focus,
-      lineWidth: Math.max(2.5, 2 / scale),
-      radius: 6,
-    });
+    pen.rect(grown(box, 1), { stroke: palette.focus, lineWidth: Math.max(2.5, 2 / scale), radius: 6 });
   }
+}
+
+function grown({ x, y, width, height }: Rect, by: number): Rect {
+  return { x: x - by, y: y - by, width: width + 2 * by, height: height + 2 * by };
+}
+
+/** The box around a circle. */
+function around({ x, y }: { x: number; y: number }, radius: number): Rect {
+  return grown({ x, y, width: 0, height: 0 }, radius);
 }
 
 function isPairable({ scene, side }: Frame, node: number): boolean {
@@ -187,9 +170,9 @@ function isPairable({ scene, side }: Frame, node: number): boolean {
   return tree.type[node] === NodeType.CALL && (side === null || tree.hasSide(node, side));
 }
 
-function grip({ pen, look, scale }: Frame, x: number, y: number): void {
+function grip({ pen, look, scale }: Frame, at: { x: number; y: number }): void {
   const radius = Math.max(4, 4.5 / scale);
-  pen.rect(x - radius, y - radius, 2 * radius, 2 * radius, {
+  pen.rect(around(at, radius), {
     fill: look.palette.page,
     stroke: look.palette.focus,
     lineWidth: Math.max(1.5, 1.5 / scale),
@@ -207,11 +190,7 @@ export function paintPairing(
   scale: number,
 ): void {
   if (target) {
-    pen.rect(target.x - 3, target.y - 3, target.width + 6, target.height + 6, {
-      stroke: palette.focus,
-      lineWidth: Math.max(2.5, 2 / scale),
-      radius: 8,
-    });
+    pen.rect(grown(target, 3), { stroke: palette.focus, lineWidth: Math.max(2.5, 2 / scale), radius: 8 });
   }
   pen.paths([[from.x, from.y, to.x, to.y]], {
     stroke: palette.focus,
@@ -219,7 +198,7 @@ export function paintPairing(
     dash: target ? [] : [6 / scale, 4 / scale],
   });
   const radius = Math.max(4, 4.5 / scale);
-  pen.rect(to.x - radius, to.y - radius, 2 * radius, 2 * radius, { fill: palette.focus, radius });
+  pen.rect(around(to, radius), { fill: palette.focus, radius });
 }
 
 /** Inputs and outputs of the whole model. */
@@ -234,19 +213,15 @@ function pills(frame: Frame, model: Level, layout: LevelLayout, x: number, y: nu
         ? pillText(scene.tree, port, "teacher", isOutput) || pillText(scene.tree, port, "student", isOutput)
         : pillText(scene.tree, port, side, isOutput);
     if (!name) return;
-    const [left, top] = [x + layout.x[at]!, y + layout.y[at]!];
-    pen.rect(left, top, layout.w[at]!, layout.h[at]!, {
-      fill: look.palette.panel,
-      stroke: look.palette.borderStrong,
-      radius: 4,
-    });
+    const box = { x: x + layout.x[at]!, y: y + layout.y[at]!, width: layout.w[at]!, height: layout.h[at]! };
+    pen.rect(box, { fill: look.palette.panel, stroke: look.palette.borderStrong, radius: 4 });
     if (scale < 0.35) return;
     write(frame, {
       text: name,
       style: "body",
-      x: left + layout.w[at]! / 2,
-      y: top + layout.h[at]! / 2,
-      room: layout.w[at]! - 8,
+      x: box.x + box.width / 2,
+      y: box.y + box.height / 2,
+      room: box.width - 8,
       fill: look.palette.text,
       size: legibleSize("body", scale),
       align: "center",

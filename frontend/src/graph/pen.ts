@@ -1,3 +1,4 @@
+import type { Rect } from "./camera";
 import type { TextStyle } from "./text_width";
 
 export interface RectStyle {
@@ -31,7 +32,7 @@ export interface WriteStyle {
 
 /** What the graph is drawn with: a canvas, or an SVG document. */
 export interface Pen {
-  rect(x: number, y: number, width: number, height: number, style: RectStyle): void;
+  rect(box: Rect, style: RectStyle): void;
   /**
    * Curves through points (x, y alternating), which run straight into their ends. What several of them have in common
    * is drawn once: a line that branches is as dark before it branches as after.

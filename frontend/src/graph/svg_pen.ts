@@ -1,4 +1,5 @@
 import { FONT, MONO } from "../ui/tokens";
+import type { Rect } from "./camera";
 import { arrowHead, type PathStyle, type Pen, type RectStyle, type WriteStyle } from "./pen";
 import { FONT_PIXELS, textWidth } from "./text_width";
 
@@ -8,7 +9,7 @@ const FAMILIES = { title: [FONT, 500], body: [FONT, 400], mono: [MONO, 400], sma
 export class SvgPen implements Pen {
   private readonly parts: string[] = [];
 
-  rect(x: number, y: number, width: number, height: number, style: RectStyle): void {
+  rect({ x, y, width, height }: Rect, style: RectStyle): void {
     this.parts.push(
       `<rect x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}" rx="${style.radius ?? 0}" fill="${style.fill ?? "none"}"${stroke(style)}${opacity(style.alpha)}/>`,
     );
@@ -46,7 +47,8 @@ export class SvgPen implements Pen {
     if (style.backing) {
       const width = textWidth(text, style.style) * scale + 6;
       const left = align === "center" ? x - width / 2 : align === "right" ? x - width + 3 : x - 3;
-      this.rect(left, y - 7 * scale, width, 14 * scale, { fill: style.backing, alpha: 0.9 });
+      const box = { x: left, y: y - 7 * scale, width, height: 14 * scale };
+      this.rect(box, { fill: style.backing, alpha: 0.9 });
     }
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     this.parts.push(

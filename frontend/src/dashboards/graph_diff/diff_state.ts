@@ -17,7 +17,7 @@ import { fetchAlignment, type Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
 import { fetchStructure, type StructureTables } from "../../wire/structure";
 import { type Comparison, comparisonOf } from "./comparison";
-import { type Followed, outsideOfCone, outsideOfKinds, outsideOfWay } from "./faint_nodes";
+import type { Followed } from "./faint_nodes";
 import { IntentHistory } from "./intent_history";
 import type { Matches } from "./matches";
 import { measuredName } from "./measured_colouring";
@@ -83,7 +83,8 @@ export class DiffState {
   readonly canRedo = signal(false);
 
   readonly filter: ReadonlySignal<Set<number>>;
-  readonly faint: ReadonlySignal<Uint8Array | null>;
+  /** 1 for each node that recedes; null when none does. */
+  readonly faint = signal<Uint8Array | null>(null);
   readonly matches = signal<Matches>(NO_MATCHES);
   readonly painting: ReadonlySignal<NodePainting | null>;
   /** All that changes the picture as a whole. */
@@ -93,6 +94,8 @@ export class DiffState {
   private readonly history = new IntentHistory();
   private readonly structures = new Map<string, Promise<StructureTables>>();
   private lastTree: DiffTree | null = null;
+  /** How often something else was to recede. */
+  private receded = 0;
   private auditedTree: DiffTree | null = null;
   private stopSearch = new AbortController();
   private searching: Promise<void> = Promise.resolve();
@@ -112,7 +115,7 @@ export class DiffState {
       const wanted = this.kinds.value.split(",");
       return new Set<number>(KINDS.filter(({ id }) => wanted.includes(id)).map(({ kind }) => kind));
     });
-    this.faint = computed(() => this.computeFaint());
+    effect(() => void this.recede());
     effect(() => {
       const tree = this.comparison.value?.tree ?? null;
       const text = this.query.value;
@@ -405,13 +408,19 @@ export class DiffState {
     return text.length <= LONGEST_OPEN ? text || "T:" : "";
   }
 
-  private computeFaint(): Uint8Array | null {
+  /** Finds what recedes; how is loaded when something does for the first time. */
+  private async recede(): Promise<void> {
     const { value } = this.comparison;
-    if (!value) return null;
-    const origin = this.origin.value;
     const side = this.dimension.value?.side;
-    if (origin && side) return outsideOfWay(value.tree, side, origin);
-    const outside = outsideOfCone(value.tree, this.selected.value, this.marked.value, this.cone.value);
-    return outside ?? outsideOfKinds(value, this.filter.value);
+    const way = this.origin.value && side ? { side, origin: this.origin.value } : null;
+    const cone = { selected: this.selected.value, marked: this.marked.value, followed: this.cone.value };
+    const kinds = this.filter.value;
+    const own = ++this.receded;
+    if (!value || (!way && !cone.followed && !kinds.size)) {
+      this.faint.value = null;
+      return;
+    }
+    const { outside } = await import("./faint_nodes");
+    if (own === this.receded) this.faint.value = outside(value, way, cone, kinds);
   }
 }

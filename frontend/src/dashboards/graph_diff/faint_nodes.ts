@@ -6,6 +6,18 @@ import type { Comparison } from "./comparison";
 /** What is followed from the selected node on. */
 export type Followed = "upstream" | "downstream" | "between" | null;
 
+/** 1 for each node outside of the way of a dimension, else of what is followed, else of the kinds; null when none is. */
+export function outside(
+  comparison: Comparison,
+  way: { side: SideName; origin: DimensionOrigin } | null,
+  { selected, marked, followed }: { selected: number; marked: number; followed: Followed },
+  kinds: ReadonlySet<number>,
+): Uint8Array | null {
+  const { tree } = comparison;
+  if (way) return outsideOfWay(tree, way.side, way.origin);
+  return outsideOfCone(tree, selected, marked, followed) ?? outsideOfKinds(comparison, kinds);
+}
+
 /** 1 for each node that a dimension did not come through. */
 export function outsideOfWay(tree: DiffTree, side: SideName, { steps }: DimensionOrigin): Uint8Array {
   const outside = new Uint8Array(tree.count).fill(1);
