@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { byteValues, decodePlane, difference, extent, planeValue } from "./overview_plane";
-import { cellEdges, createPixels, rasterize } from "./rasterize";
+import { cellEdges, createPixels, poolBytes, rasterize, rasterizeBytes } from "./rasterize";
 
 // Entry i is i + 100, so that transparent (0) can be told from the first entry.
 const colors = Uint32Array.from({ length: 256 }, (_, index) => index + 100);
@@ -102,5 +102,38 @@ describe("an overview plane", () => {
     expect(result.values[0]).toBeCloseTo(-0.25, 6);
     expect(result.values[3]).toBeCloseTo(0.25, 6);
     expect(extent(result)).toBeCloseTo(0.25, 6);
+  });
+});
+
+describe("poolBytes", () => {
+  it("a pixel takes the largest of the cells that fall onto it, also those it shares", () => {
+    const values = Uint8Array.from([1, 2, 3, 4, 9, 6, 7, 8, 5]);
+    // Three cells on two pixels: the middle row and column belong to both.
+    expect(poolBytes({ values, rows: 3, columns: 3 }, 2)).toEqual({
+      values: Uint8Array.from([9, 9, 9, 9]),
+      rows: 2,
+      columns: 2,
+    });
+    const corner = Uint8Array.from([255, 0, 0, 0, 0, 0, 0, 0, 7]);
+    expect([...poolBytes({ values: corner, rows: 3, columns: 3 }, 2).values]).toEqual([255, 0, 0, 7]);
+  });
+
+  it("a matrix that fits is left alone", () => {
+    const matrix = { values: Uint8Array.from([1, 2]), rows: 1, columns: 2 };
+    expect(poolBytes(matrix, 2)).toBe(matrix);
+  });
+
+  it("drawn bytes have the picture that single values have", () => {
+    const values = Uint8Array.from({ length: 49 }, (_, cell) => (cell * 37) % 256);
+    const matrix = { values, rows: 7, columns: 7 };
+    const colors = Uint32Array.from({ length: 256 }, (_, byte) => byte);
+    const window = { x: 0, y: 0, width: 7, height: 7 };
+    for (const side of [3, 5, 7, 16]) {
+      const box = { x: 1, y: 2, width: side, height: side };
+      const [one, other] = [createPixels(20, 20), createPixels(20, 20)];
+      rasterizeBytes(one, box, matrix, colors);
+      rasterize(other, box, matrix, window, (value) => value, colors);
+      expect(one.data).toEqual(other.data);
+    }
   });
 });

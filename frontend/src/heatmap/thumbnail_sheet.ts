@@ -1,5 +1,5 @@
 import type { ColorMap } from "./color_maps";
-import { createPixels, type Matrix, rasterize } from "./rasterize";
+import { createPixels, type Matrix, rasterize, rasterizeBytes } from "./rasterize";
 import type { SheetCell, SheetLayout } from "./sheet_layout";
 
 /** What a thumbnail shows: a matrix, or one colour for one number. */
@@ -35,18 +35,23 @@ export function drawSheet(
 
   const pixels = createPixels(width, height);
   const side = Math.round(layout.size * pixelRatio);
+  const colorOf = new Uint32Array(256);
   for (const thumbnail of thumbnails) {
     const { x, y } = layout.position(thumbnail);
     const { matrix } = thumbnail;
     if (matrix.rows === 0 || matrix.columns === 0) continue;
-    rasterize(
-      pixels,
-      { x: Math.round(x * pixelRatio), y: Math.round(y * pixelRatio), width: side, height: side },
-      matrix,
-      { x: 0, y: 0, width: matrix.columns, height: matrix.rows },
-      thumbnail.colorIndex,
-      thumbnail.colors,
-    );
+    const box = { x: Math.round(x * pixelRatio), y: Math.round(y * pixelRatio), width: side, height: side };
+    const { values } = matrix;
+    if (values instanceof Uint8Array) {
+      for (let byte = 0; byte < 256; byte++) {
+        const index = thumbnail.colorIndex(byte);
+        colorOf[byte] = index < 0 ? 0 : (thumbnail.colors[index] ?? 0);
+      }
+      rasterizeBytes(pixels, box, { ...matrix, values }, colorOf);
+      continue;
+    }
+    const whole = { x: 0, y: 0, width: matrix.columns, height: matrix.rows };
+    rasterize(pixels, box, matrix, whole, thumbnail.colorIndex, thumbnail.colors);
   }
   context.putImageData(
     new ImageData(new Uint8ClampedArray(pixels.data.buffer as ArrayBuffer), width, height),

@@ -34,8 +34,20 @@ export class AttentionOverview {
     readonly address: Address,
     readonly header: AttentionOverviewHeader,
     readonly statistics: Columns,
-    private readonly planes: Record<PlaneKind, Uint8Array>,
+    private readonly planes: Readonly<Partial<Record<PlaneKind, Uint8Array>>>,
   ) {}
+
+  has(kind: PlaneKind): boolean {
+    return this.planes[kind] !== undefined;
+  }
+
+  /** The same with another plane. */
+  with(kind: PlaneKind, bytes: Uint8Array): AttentionOverview {
+    return new AttentionOverview(this.address, this.header, this.statistics, {
+      ...this.planes,
+      [kind]: bytes,
+    });
+  }
 
   get layers(): readonly AttentionLayer[] {
     return this.header.layers;
@@ -49,15 +61,15 @@ export class AttentionOverview {
     return this.header.axes[this.layers[layer]?.keyAxis ?? -1];
   }
 
-  /** Null when the layer was not captured. */
+  /** Null when the layer was not captured, or this kind of plane was not read. */
   plane(layer: number, head: number, kind: PlaneKind): StoredPlane | null {
     const record = this.layers[layer];
     if (record === undefined || record.notCaptured !== "" || head >= record.heads) return null;
     const rows = record.overviewRows;
     const columns = record.overviewColumns;
     const begin = Number(record.overviewOffset) + head * rows * columns;
-    const bytes = this.planes[kind].subarray(begin, begin + rows * columns);
-    if (bytes.length < rows * columns) return null;
+    const bytes = this.planes[kind]?.subarray(begin, begin + rows * columns);
+    if (bytes === undefined || bytes.length < rows * columns) return null;
     return { bytes, rows, columns, scale: this.statistic(`${kind}_scale`, layer, head) };
   }
 
@@ -69,27 +81,31 @@ export class AttentionOverview {
   }
 }
 
+/** An overview with the plane of maxima; {@link withMass} adds the other one, which few ask for. */
 export async function fetchOverview(address: Address, signal?: AbortSignal): Promise<AttentionOverview> {
-  const part = (name: string) => getBytes("api/attention/overview", { ...address, part: name }, signal);
-  const [header, statistics, maximum, mass] = await Promise.all(
-    (["header", "statistics", "maximum", "mass"] as const).map(part),
+  const [header, statistics, maximum] = await Promise.all(
+    (["header", "statistics", "maximum"] as const).map((part) => fetchPart(address, part, signal)),
   );
   return new AttentionOverview(
     address,
     readMessage(AttentionOverviewHeaderFields, header!),
     new Columns(readMessage(TableFields, statistics!)),
-    { maximum: maximum!, mass: mass! },
+    { maximum: maximum! },
   );
+}
+
+/** The overview with both planes. */
+export async function withMass(overview: AttentionOverview): Promise<AttentionOverview> {
+  return overview.with("mass", await fetchPart(overview.address, "mass"));
+}
+
+function fetchPart(address: Address, part: string, signal?: AbortSignal): Promise<Uint8Array> {
+  return getBytes("api/attention/overview", { ...address, part }, signal);
 }
 
 /** Only the statistics of a step, for trends: a row per head. */
 export async function fetchStatistics(address: Address, signal?: AbortSignal): Promise<Columns> {
-  return new Columns(
-    readMessage(
-      TableFields,
-      await getBytes("api/attention/overview", { ...address, part: "statistics" }, signal),
-    ),
-  );
+  return new Columns(readMessage(TableFields, await fetchPart(address, "statistics", signal)));
 }
 
 /** Heads of a layer that are stored in full resolution, in one form. */

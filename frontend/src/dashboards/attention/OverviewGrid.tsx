@@ -27,11 +27,12 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
     teacher: state.data.teacher.base.value,
     student: state.data.student.base.value,
   };
-  const { scale, plane, statistic } = {
-    scale: state.scale.value,
-    plane: state.plane.value,
-    statistic: state.statistic.value,
-  };
+  const scale = state.scale.value;
+  const statistic = state.statistic.value;
+  const wanted = state.plane.value;
+  // Until the other plane has arrived the maps stay as they are.
+  const hasArrived = [teacher, student].every((overview) => overview === undefined || overview.has(wanted));
+  const plane = hasArrived ? wanted : "maximum";
   const shown = useMemo(() => {
     const models: (Shown & { name: SideName })[] = [];
     for (const name of SIDES) {
@@ -40,10 +41,6 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
     }
     return models;
   }, [teacher, student, bases.teacher, bases.student]);
-  const colouring = useMemo(
-    () => colour(shown, { scale, plane, statistic }),
-    [shown, scale, plane, statistic],
-  );
   const layouts = useMemo(() => {
     const lengths = shown.map(({ overview }) => overview.layers.map((layer) => layer.heads || 1));
     const longest = Math.max(1, ...lengths.flat());
@@ -54,6 +51,12 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
     const size = SheetLayout.fit(longest, share, MARGIN, { min: 12, max: inView });
     return lengths.map((layers) => new SheetLayout(layers, size, MARGIN));
   }, [shown, width]);
+  const side = Math.round((layouts[0]?.size ?? 0) * (devicePixelRatio || 1));
+  state.thumbnailSide = side;
+  const colouring = useMemo(
+    () => colour(shown, { scale, plane, statistic, side }),
+    [shown, scale, plane, statistic, side],
+  );
   const used = layouts.reduce((sum, layout) => sum + layout.width + GAP, 0);
   const showsMaps = statistic === "" && plane === "maximum" && !colouring.isSigned;
   const scaleMaximum = showsMaps ? colouring.maximum : null;

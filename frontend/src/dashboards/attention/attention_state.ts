@@ -9,10 +9,6 @@ import {
   type AttentionComparison,
   type AttentionOverview,
   fetchComparison,
-  fetchHead,
-  fetchRollout,
-  fetchStoredHeads,
-  fetchWindow,
   type LayerPair,
   type PlaneKind,
   type StoredHeads,
@@ -20,9 +16,11 @@ import {
 import type { Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
 import { type HeadChoice, headText, parseHead } from "./head_choice";
-import { fullMatrix, type HeadMatrix, overviewMatrix } from "./head_matrix";
+import type { HeadMatrix } from "./head_matrix";
+import { HeadReader } from "./head_reader";
 import { type History, MOST_STEPS, readHistory, thin } from "./history";
 import { OverviewCache } from "./overview_cache";
+import { poolAhead } from "./pooled_planes";
 
 export type SideName = "teacher" | "student";
 
@@ -31,12 +29,8 @@ export const SIDES: readonly SideName[] = ["teacher", "student"];
 export const VIEWS = ["overview", "layers", "pair", "head", "image", "trends", "sources"] as const;
 export type View = (typeof VIEWS)[number];
 
-/** Heads up to this size are read whole, larger ones in parts. */
-const WHOLE_CELLS = 1 << 20;
-
-function isSmall({ queryLength, keyLength }: { queryLength: number; keyLength: number }): boolean {
-  return queryLength * keyLength <= WHOLE_CELLS;
-}
+/** Milliseconds after which a step counts as looked at, and its neighbours are read. */
+const SETTLED_MS = 80;
 
 /** What is read of one model at the step shown. */
 export class SideData {
@@ -85,6 +79,8 @@ export class AttentionState {
   /** Steps that every side shown has, ascending. */
   readonly steps: ReadonlySignal<number[]>;
   readonly playing = signal(false);
+  /** Side of the overview's thumbnails in pixels of the screen, once they were drawn. */
+  thumbnailSide = 0;
   /** Counts the times someone asked to try again. */
   private readonly attempt = signal(0);
   private readonly scaleText: Signal<string>;
@@ -95,9 +91,9 @@ export class AttentionState {
   private readonly zoomText: Signal<string>;
   private readonly baseText: Signal<string>;
   private readonly cache = new OverviewCache();
-  private readonly storedCache = new Map<string, Promise<StoredHeads[][]>>();
+  private readonly heads = new HeadReader();
+  private readonly soon: Partial<Record<SideName, ReturnType<typeof setTimeout>>> = {};
   private historyKey = "";
-  private readonly matrices = new Map<string, Promise<HeadMatrix | null>>();
 
   constructor(readonly session: Session) {
     const { url } = session;
@@ -247,21 +243,12 @@ export class AttentionState {
   /** A head in full resolution where it was stored, else its overview; null when there is none. */
   headMatrix(name: SideName, choice: HeadChoice): Promise<HeadMatrix | null> {
     const overview = this.overview(name);
-    if (overview === undefined) return Promise.resolve(null);
-    const key = JSON.stringify([overview.address, choice]);
-    const known = this.matrices.get(key);
-    if (known !== undefined) return known;
-    const read = this.readHead(overview, choice);
-    this.matrices.set(key, read);
-    read.catch(() => this.matrices.delete(key));
-    // Matrices of long sequences are large; the overviews behind the others are kept elsewhere.
-    const record = overview.layers[choice.layer];
-    const isLarge = (record?.queryLength ?? 0) * (record?.keyLength ?? 0) > 1e6;
-    for (const oldest of this.matrices.keys()) {
-      if (this.matrices.size <= (isLarge ? 8 : 64)) break;
-      this.matrices.delete(oldest);
-    }
-    return read;
+    return overview === undefined ? Promise.resolve(null) : this.heads.head(overview, choice);
+  }
+
+  /** An overview with both planes. */
+  overviewWithMass(address: Address): Promise<AttentionOverview> {
+    return this.cache.get(address, "mass");
   }
 
   /** Reads the history of the sides shown, unless it is there or on its way. */
@@ -284,54 +271,6 @@ export class AttentionState {
     void this.history.load("Reading the statistics of all steps", (abort) =>
       readHistory(teachers, students, intent, abort),
     );
-  }
-
-  private storedHeads(address: Address): Promise<StoredHeads[][]> {
-    const key = JSON.stringify(address);
-    const known = this.storedCache.get(key) ?? fetchStoredHeads(address);
-    this.storedCache.set(key, known);
-    known.catch(() => this.storedCache.delete(key));
-    return known;
-  }
-
-  /** Rollout up to the chosen layer, or the chosen head. */
-  private shownMatrix(name: SideName, choice: HeadChoice, shows: string): Promise<HeadMatrix | null> {
-    const overview = this.overview(name);
-    const record = overview?.layers[choice.layer];
-    if (shows !== "rollout" || overview === undefined || record === undefined)
-      return this.headMatrix(name, choice);
-    return fetchRollout(overview.address, choice.layer).then((matrix) => ({
-      matrix,
-      queries: record.queryLength,
-      keys: record.keyLength,
-      isFull: matrix.rows === record.queryLength,
-      guarantee: `rollout from the first layer to layer ${choice.layer}, half of each layer being its residual (Abnar and Zuidema 2020)${
-        matrix.rows === record.queryLength ? "" : `, over ${matrix.rows} × ${matrix.columns} blocks`
-      }`,
-      parts: null,
-    }));
-  }
-
-  private async readHead(
-    overview: AttentionOverview,
-    { layer, head }: HeadChoice,
-  ): Promise<HeadMatrix | null> {
-    const stored = await this.storedHeads(overview.address);
-    const entry = stored[layer]?.find(({ heads }) => heads.includes(head));
-    const record = overview.layers[layer];
-    if (entry === undefined || record === undefined) return overviewMatrix(overview, layer, head);
-    const { address } = overview;
-    if (entry.form === "matrix" || (entry.rows === undefined && isSmall(record))) {
-      const values = await fetchHead(address, layer, head);
-      const full = fullMatrix(overview, layer, values, entry.guarantee);
-      if (full !== null) return full;
-    }
-    return overviewMatrix(overview, layer, head, {
-      guarantee: entry.guarantee,
-      rows: entry.rows ?? null,
-      read: (part, rowCells, columnCells, signal) =>
-        fetchWindow(address, { layer, head }, part, rowCells, columnCells, signal),
-    });
   }
 
   private choice(side: SideName): HeadChoice | null {
@@ -395,13 +334,21 @@ export class AttentionState {
     effect(() => {
       void this.attempt.value;
       const wanted = JSON.parse(address.value) as Address | null;
+      const plane = this.plane.value;
       if (wanted === null) {
         data.overview.clear();
         data.storedHeads.clear();
         return;
       }
-      void data.overview.load(`Reading the ${name}'s attention`, () => this.cache.get(wanted));
-      void data.storedHeads.load("Asking what is stored", () => this.storedHeads(wanted));
+      void data.overview.load(`Reading the ${name}'s attention`, () => this.cache.get(wanted, plane));
+      // What is not drawn first must not keep the server from what is.
+      void data.storedHeads.load("Asking what is stored", async () => {
+        await this.cache.get(wanted).catch(() => {});
+        return this.heads.storedHeads(wanted);
+      });
+    });
+    effect(() => {
+      if (data.overview.state.value.status === "ready") this.readNeighbours(name);
     });
     const base = computed(() => {
       const step = this.baseStep.value;
@@ -419,13 +366,19 @@ export class AttentionState {
     effect(() => {
       const wanted = JSON.parse(base.value) as Address | null;
       if (wanted === null) data.base.clear();
-      else void data.base.load("Reading the step to compare with", () => this.cache.get(wanted));
+      else {
+        const plane = this.plane.value;
+        void data.base.load("Reading the step to compare with", () => this.cache.get(wanted, plane));
+      }
     });
     effect(() => {
       const choice = this.chosen[name].value;
       const shows = this.view.value === "head" ? this.shows.value : "";
-      if (this.overview(name) === undefined || choice === null) data.matrix.clear();
-      else void data.matrix.load("Reading the head", () => this.shownMatrix(name, choice, shows));
+      const overview = this.overview(name);
+      if (overview === undefined || choice === null) data.matrix.clear();
+      else if (shows === "rollout") {
+        void data.matrix.load("Reading the rollout", () => this.heads.rollout(overview, choice.layer));
+      } else void data.matrix.load("Reading the head", () => this.heads.head(overview, choice));
     });
   }
 
@@ -444,9 +397,32 @@ export class AttentionState {
         return;
       }
       const [teacher, student, intent] = JSON.parse(wanted.value) as [Address, Address, Intent];
-      void this.comparison.load("Comparing heads", (abort) =>
-        fetchComparison(teacher, student, intent, abort),
-      );
+      void this.comparison.load("Comparing heads", async (abort) => {
+        // Comparing takes the server longest; the maps are drawn before.
+        await Promise.allSettled([this.cache.get(teacher), this.cache.get(student)]);
+        abort.throwIfAborted();
+        return fetchComparison(teacher, student, intent, abort);
+      });
     });
+  }
+
+  /** Reads the steps before and after the one shown, so that moving there draws at once. */
+  private readNeighbours(name: SideName): void {
+    const side = this.session[name].peek();
+    const steps = this.steps.peek();
+    if (side === null) return;
+    const index = steps.indexOf(side.address.step);
+    const plane = this.plane.peek();
+    clearTimeout(this.soon[name]);
+    this.soon[name] = setTimeout(() => {
+      for (const step of [steps[index + 1], steps[index - 1]]) {
+        const hash = side.choice.steps.find((record) => record.step === step)?.hash;
+        if (step === undefined || hash === undefined) continue;
+        const { run, tag } = side.choice;
+        const read = this.cache.get({ run, tag, step, hash }, plane);
+        const pool = (overview: AttentionOverview) => poolAhead(overview, plane, this.thumbnailSide);
+        read.then((overview) => (this.thumbnailSide > 0 ? pool(overview) : undefined)).catch(() => {});
+      }
+    }, SETTLED_MS);
   }
 }

@@ -61,7 +61,7 @@ describe("the overview of all heads", () => {
         { overview: strong, base: undefined },
         { overview: weak, base: undefined },
       ],
-      { scale: "linear", plane: "maximum", statistic: "" },
+      { scale: "linear", plane: "maximum", statistic: "", side: 64 },
     );
     expect(maximum).toBe(1);
     expect(thumbnails[0]?.map(({ row, column }) => [row, column])).toEqual([
@@ -78,6 +78,7 @@ describe("the overview of all heads", () => {
       scale: "linear",
       plane: "maximum",
       statistic: "",
+      side: 64,
     });
     expect([maximum, isSigned]).toEqual([0.75, true]);
     expect(thumbnails[0]?.[0]?.matrix.values[0]).toBeCloseTo(-0.75, 6);
@@ -89,6 +90,7 @@ describe("the overview of all heads", () => {
       scale: "linear",
       plane: "maximum",
       statistic: "distance",
+      side: 64,
     });
     expect(maximum).toBe(1.5);
     expect(thumbnails[0]?.map(({ matrix }) => matrix.values)).toEqual([[0.5], [1.5]]);

@@ -1,8 +1,9 @@
 import { type ColorMap, SEQUENTIAL, SIGNED } from "../../heatmap/color_maps";
-import { byteValues, decodePlane, difference, extent } from "../../heatmap/overview_plane";
+import { decodePlane, difference, extent } from "../../heatmap/overview_plane";
 import type { Thumbnail } from "../../heatmap/thumbnail_sheet";
 import { type ScaleKind, SignedScale, ValueScale } from "../../heatmap/value_scale";
 import type { AttentionOverview, PlaneKind } from "../../wire/attention";
+import { pooledPlane } from "./pooled_planes";
 
 /** What the thumbnails of all models show, on one colour scale. */
 export interface Colouring {
@@ -17,6 +18,8 @@ export interface ColouringOptions {
   readonly plane: PlaneKind;
   /** Statistic shown as one colour a head; "" for the maps. */
   readonly statistic: string;
+  /** Side of a thumbnail in pixels of the screen. */
+  readonly side: number;
 }
 
 /** A model's overview and, when a step is compared with, that step's. */
@@ -41,7 +44,7 @@ function eachHead(overview: AttentionOverview, visit: (layer: number, head: numb
 
 function colourMaps(
   models: readonly Shown[],
-  { scale: kind, plane: planeKind }: ColouringOptions,
+  { scale: kind, plane: planeKind, side }: ColouringOptions,
 ): Colouring {
   let maximum = 0;
   for (const { overview } of models) {
@@ -56,15 +59,12 @@ function colourMaps(
     eachHead(overview, (layer, head) => {
       const plane = overview.plane(layer, head, planeKind);
       if (plane === null) return;
-      // Bytes go to colours through a table a head: thousands of cells cost no arithmetic.
-      const values = byteValues(plane.scale);
-      const indices = new Int16Array(256);
-      for (let byte = 0; byte < 256; byte++) indices[byte] = scale.index(values[byte]!);
+      const step = plane.scale / 65025;
       made.push({
         row: layer,
         column: head,
-        matrix: { values: plane.bytes, rows: plane.rows, columns: plane.columns },
-        colorIndex: (byte) => indices[byte] ?? -1,
+        matrix: pooledPlane(overview, layer, head, planeKind, plane, side),
+        colorIndex: (byte) => scale.index(step * byte * byte),
         colors: SEQUENTIAL,
       });
     });

@@ -40,7 +40,7 @@ export function exportItems(state: AttentionState, view: View): ExportItem[] {
   items.push(
     {
       label: "Download all of it for numpy (NPZ)",
-      run: () => download("attention.npz", npz(shownArrays(state))),
+      run: () => void shownArrays(state).then((arrays) => download("attention.npz", npz(arrays))),
     },
     { label: "Download the view as PNG", run: () => void downloadPicture(view, "png") },
     { label: "Download the view as SVG", run: () => void downloadPicture(view, "svg") },
@@ -79,12 +79,13 @@ function matrixCsv(values: ArrayLike<number>, rows: readonly string[], columns: 
 }
 
 /** The chosen heads, and the overview planes and statistics of every layer: what the tab shows, for numpy. */
-function shownArrays(state: AttentionState): Record<string, NpyArray> {
+async function shownArrays(state: AttentionState): Promise<Record<string, NpyArray>> {
   const arrays: Record<string, NpyArray> = {};
   for (const name of SIDES) {
-    const overview = state.overview(name);
+    const shown = state.overview(name);
     const head = state.data[name].matrix.value;
-    if (overview === undefined) continue;
+    if (shown === undefined) continue;
+    const overview = await state.overviewWithMass(shown.address);
     if (head) {
       const { values, rows, columns } = head.matrix;
       arrays[`${name}_head`] = { values, shape: [rows, columns] };

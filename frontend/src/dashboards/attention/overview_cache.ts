@@ -1,4 +1,4 @@
-import { type AttentionOverview, fetchOverview } from "../../wire/attention";
+import { type AttentionOverview, fetchOverview, type PlaneKind, withMass } from "../../wire/attention";
 import type { Address } from "../../wire/records";
 
 /** Keeps the overviews of recent steps, so that moving back and forth in training fetches nothing twice. */
@@ -7,22 +7,22 @@ export class OverviewCache {
 
   constructor(private readonly capacity = 24) {}
 
-  get(address: Address): Promise<AttentionOverview> {
-    const key = JSON.stringify(address);
-    const known = this.kept.get(key);
-    if (known !== undefined) {
-      // Moved to the end: the oldest in the map is the one not used for longest.
-      this.kept.delete(key);
-      this.kept.set(key, known);
-      return known;
-    }
-    const fetched = fetchOverview(address);
-    this.kept.set(key, fetched);
-    fetched.catch(() => this.kept.delete(key));
+  /** An overview that has the plane; only what is missing of it is read. */
+  get(address: Address, plane: PlaneKind = "maximum"): Promise<AttentionOverview> {
+    const read = () => (plane === "mass" ? this.get(address).then(withMass) : fetchOverview(address));
+    return this.known(JSON.stringify([address, plane]), read);
+  }
+
+  private known(key: string, read: () => Promise<AttentionOverview>): Promise<AttentionOverview> {
+    const found = this.kept.get(key) ?? read();
+    // Put at the end: the oldest in the map is the one not used for longest.
+    this.kept.delete(key);
+    this.kept.set(key, found);
+    found.catch(() => this.kept.delete(key));
     for (const oldest of this.kept.keys()) {
       if (this.kept.size <= this.capacity) break;
       this.kept.delete(oldest);
     }
-    return fetched;
+    return found;
   }
 }
