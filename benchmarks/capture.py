@@ -1,10 +1,16 @@
 """What recording costs beside a plain pass and beside a dispatch mode that does nothing.
 
-    python benchmarks/capture.py                      # models written here and tiny transformers
-    python benchmarks/capture.py --real               # BERT-base, GPT-2 small at real sizes
-    python benchmarks/capture.py --peers              # add_graph, torch.export, torchview, torchlens where installed
+    python benchmarks/capture.py                      # over 60 tiny models of many families
+    python benchmarks/capture.py --real               # BERT-base, GPT-2 small, ResNet-50 at real sizes
+    python benchmarks/capture.py --real --peers       # add_graph, torch.export, torchview, torchlens where installed
+    python benchmarks/capture.py --only bert          # models whose name contains this
+    python benchmarks/capture.py --models FOLDER      # models of a folder of one's own instead
+    python benchmarks/capture.py --memory             # growth over repeated recordings; Llama-3-70B on the meta device
 
-Prints CPU milliseconds (least of several runs) and ratios. `floor` is the price of being able to look at all.
+Prints CPU milliseconds (least of several runs, the ways taken in turn) and ratios. `floor` is the price of being able
+to look at all: a dispatch mode that passes every kernel on. `ours` is `capture()`, which copies out of the model what
+may change later; the tables are put together when they are first read, and `read` is `capture()` with that included,
+as the writer pays it (compression and the event file left out, see `first_light.py`).
 """
 
 from __future__ import annotations
@@ -15,19 +21,22 @@ import gc
 import io
 import resource
 import statistics
+import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tb_plugin_structure import capture
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from capture_models import Case, llama_70b, models_of_folder, real_models, tiny_models
 
-Case = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
+from tb_plugin_structure import capture
 
 
 class Nothing(TorchDispatchMode):
@@ -39,45 +48,18 @@ class Nothing(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def cases(real: bool) -> dict[str, Callable[[], Case]]:
-    """Name -> model and inputs, made afresh."""
-    import transformers as t
-
-    ids = torch.randint(5, 900, (1, 128 if real else 16))
-
-    def bert() -> Case:
-        config = t.BertConfig() if real else t.BertConfig(hidden_size=32, num_attention_heads=2, intermediate_size=64)
-        return t.BertModel(config).eval(), (ids,), {}
-
-    def gpt2() -> Case:
-        config = t.GPT2Config() if real else t.GPT2Config(n_embd=32, n_head=2)
-        return t.GPT2LMHeadModel(config).eval(), (ids,), {}
-
-    def vit() -> Case:
-        small = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-        config = t.ViTConfig() if real else t.ViTConfig(image_size=32, patch_size=8, **small)
-        size = 224 if real else 32
-        return t.ViTModel(config).eval(), (torch.randn(1, 3, size, size),), {}
-
-    def convolutions() -> Case:
-        width, size = (256, 56) if real else (8, 16)
-        layers: list[nn.Module] = []
-        for _ in range(16):
-            layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-        return nn.Sequential(*layers).eval(), (torch.randn(1, width, size, size),), {}
-
-    return {"bert": bert, "gpt2": gpt2, "vit": vit, "convolutions": convolutions}
-
-
-def least(run: Callable[[], Any], repeats: int) -> float:
-    """CPU milliseconds of the fastest of several runs."""
-    times = []
-    for _ in range(repeats):
-        gc.collect()
-        begin = time.process_time()
+def costs(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """CPU milliseconds of the fastest of several runs of each way, which are taken in turn."""
+    best = dict.fromkeys(ways, float("inf"))
+    for run in ways.values():
         run()
-        times.append(time.process_time() - begin)
-    return 1e3 * min(times)
+    gc.collect()
+    for _ in range(repeats):
+        for name, run in ways.items():
+            begin = time.process_time()
+            run()
+            best[name] = min(best[name], 1e3 * (time.process_time() - begin))
+    return best
 
 
 def add_graph(model: nn.Module, args: tuple[Any, ...]) -> None:
@@ -111,52 +93,114 @@ def peer_cost(name: str, model: nn.Module, args: tuple[Any, ...], plain: float) 
     """'×12.3', or why there is no figure."""
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return f"×{least(lambda: PEERS[name](model, args), 1) / plain:.1f}"
+            return f"×{costs({name: lambda: PEERS[name](model, args)}, 1)[name] / plain:.1f}"
     except ImportError:
         return "not installed"
     except Exception as error:
         return f"fails: {type(error).__name__}"
 
 
+def measured(case: Case, repeats: int) -> tuple[dict[str, float], int, float]:
+    """Costs of each way, kernels, and KB of the record."""
+    model, args, kwargs = case
+
+    def observed() -> None:
+        with Nothing():
+            model(*args, **kwargs)
+
+    ways: dict[str, Callable[[], Any]] = {
+        "plain": lambda: model(*args, **kwargs),
+        "floor": observed,
+        "ours": lambda: capture(model, args, kwargs),
+        "read": lambda: capture(model, args, kwargs).header,
+    }
+    found = costs(ways, repeats)
+    structure = capture(model, args, kwargs)
+    return found, structure.kernels.rows, sum(map(len, structure.encode())) / 1024
+
+
+def resident_mb() -> float:
+    """What this process holds in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def growth() -> None:
+    """Memory after many recordings of one model that are thrown away, and of one that is kept and never read."""
+    model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(50))).eval()
+    inputs = (torch.randn(64, 256),)
+    for _ in range(20):
+        capture(model, inputs)
+    gc.collect()
+    before = resident_mb()
+    for _ in range(300):
+        capture(model, inputs)
+    gc.collect()
+    print(f"300 recordings thrown away: {resident_mb() - before:+.1f} MB")
+    tensors = sum(isinstance(each, torch.Tensor) for each in gc.get_objects())
+    kept = capture(model, inputs)
+    gc.collect()
+    more = sum(isinstance(each, torch.Tensor) for each in gc.get_objects()) - tensors
+    print(f"a record that nobody has read holds {more} tensors (samples of its weights); {kept!r}")
+
+
+def llama() -> None:
+    model, args, kwargs = llama_70b()
+    before = time.process_time()
+    structure = capture(model, args, kwargs, name="llama")
+    size = sum(map(len, structure.encode())) / 1024
+    seconds = time.process_time() - before
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"Llama-3-70B on meta: {seconds:.2f} s of CPU with tables and compression, {size:.0f} KB, peak {peak:.0f} MB")
+    print(repr(structure))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--real", action="store_true", help="real sizes instead of tiny ones")
     parser.add_argument("--peers", action="store_true", help="other recorders as well")
+    parser.add_argument("--memory", action="store_true", help="memory instead of time")
+    parser.add_argument("--models", metavar="FOLDER", help="a folder with a module `zoo`, see capture_models.py")
+    parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    to_plain, to_floor = [], []
-    print(f"{'model':<14}{'plain ms':>10}{'floor':>8}{'ours':>8}{'ours/floor':>12}{'kernels':>9}{'KB':>7}")
-    for name, make in cases(options.real).items():
-        model, args, kwargs = make()
-
-        def run(model: nn.Module = model, args: Any = args, kwargs: Any = kwargs) -> None:
-            model(*args, **kwargs)
-
-        def under_nothing(run: Callable[[], None] = run) -> None:
-            with Nothing():
-                run()
-
-        def record(model: nn.Module = model, args: Any = args, kwargs: Any = kwargs) -> Any:
-            return capture(model, args, kwargs)
-
-        run()
-        record()
-        plain = least(run, options.repeats)
-        floor = least(under_nothing, options.repeats) / plain
-        ours = least(record, options.repeats) / plain
-        structure = record()
-        kilobytes = sum(map(len, structure.encode())) / 1024
+    if options.memory:
+        llama()
+        growth()
+        return
+    models = models_of_folder(options.models) if options.models else real_models() if options.real else tiny_models()
+    to_plain, to_floor, read_to_floor = [], [], []
+    columns = f"{'plain ms':>9}{'floor':>7}{'ours':>7}{'read':>7}{'ours/floor':>12}{'read/floor':>12}"
+    print(f"{'model':<32}{columns}{'kernels':>9}{'KB':>6}")
+    for name, make in models:
+        if options.only.lower() not in name.lower():
+            continue
+        torch.manual_seed(0)
+        try:
+            case = make()
+            found, kernels, kilobytes = measured(case, options.repeats)
+        except Exception as error:  # a family whose configuration has changed, a model that is meant to raise
+            print(f"{name:<32} left out: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:70]}")
+            continue
+        plain = found["plain"]
+        floor, ours, read = (found[way] / plain for way in ("floor", "ours", "read"))
         to_plain.append(ours)
         to_floor.append(ours / floor)
-        kernels = structure.kernels.rows
-        print(f"{name:<14}{plain:>10.2f}{floor:>8.2f}{ours:>8.2f}{ours / floor:>12.2f}{kernels:>9}{kilobytes:>7.0f}")
+        read_to_floor.append(read / floor)
+        ratios = f"{floor:>7.2f}{ours:>7.2f}{read:>7.2f}{ours / floor:>12.2f}{read / floor:>12.2f}"
+        print(f"{name:<32}{plain:>9.2f}{ratios}{kernels:>9}{kilobytes:>6.0f}", flush=True)
         if options.peers:
-            print("   " + ", ".join(f"{peer} {peer_cost(peer, model, args, plain)}" for peer in PEERS))
-    print(f"median: {statistics.median(to_plain):.2f} × plain, {statistics.median(to_floor):.2f} × floor")
-    print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+            model, args, _ = case
+            print("   " + ", ".join(f"{peer} {peer_cost(peer, model, args, plain)}" for peer in PEERS), flush=True)
+    if not to_plain:
+        parser.error("no model has such a name")
+    median = statistics.median
+    print(
+        f"median of {len(to_plain)} models: capture() {median(to_plain):.2f} × plain, {median(to_floor):.2f} × floor;"
+    )
+    print(f"  with its tables read {median(read_to_floor):.2f} × floor")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.arguments import encode_arguments
 from tb_plugin_structure.capture.autograd_links import link_autograd
 from tb_plugin_structure.capture.dispatch import OUTSIDE, call_sites
@@ -19,7 +18,7 @@ from tb_plugin_structure.capture.failures import capture_error
 from tb_plugin_structure.capture.macs import has_formula, macs_of, may_multiply
 from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer
 from tb_plugin_structure.capture.operators import Attributes, Operator, OperatorNames
-from tb_plugin_structure.capture.sharding import Spread, original_class
+from tb_plugin_structure.capture.sharding import Spread
 from tb_plugin_structure.capture.static_tables import StaticTables, dtype_name, outside_tables, size_of
 from tb_plugin_structure.capture.values import BUFFER, EXTERNAL, INPUT, KERNEL, PARAMETER
 from tb_plugin_structure.records.structure import Structure
@@ -33,6 +32,15 @@ NOBODY = -2
 """Owner of what belongs to no record: the gradient of one that ``loss.backward()`` starts from."""
 _BACKWARD_ENTRY = "torch/autograd/__init__.py"
 MAXIMUM_INPUTS_DESCRIBED = 256
+
+
+def holds_nothing_alive(observer: Observer) -> bool:
+    """Whether what was recorded can wait to be put together: no arguments but tensors, numbers and text, no sizes that
+    are symbols, and no error, whose frames would keep the tensors of the pass."""
+    if observer.failures or observer.fault is not None or observer.values.symbolic:
+        return False
+    overloads = {id(kernel[0]): kernel[0] for kernel in observer.kernels}
+    return all(facts.has_plain_arguments for facts in overloads.values())
 
 
 class Assembly:
@@ -72,11 +80,12 @@ class Assembly:
         self.is_new_storage = np.zeros(len(storages), bool)
         self.is_new_storage[np.unique(storages, return_index=True)[1]] = True
 
-    def structure(self, index: int, *, variant: str, config: Any, notes: Sequence[str]) -> Structure:
-        """The record of one model, or of what ran outside of all (index OUTSIDE)."""
+    def structure(
+        self, index: int, static: StaticTables | None, *, variant: str, config: Any, notes: Sequence[str]
+    ) -> Structure:
+        """The record of one model, or of what ran outside of all (index OUTSIDE, no static tables)."""
         observer = self.observer
         model = observer.models[index] if index >= 0 else None
-        static = StaticTables(model) if model is not None else None
         numbers = [kernel for kernel, owner in enumerate(self.owner) if owner == index]
         kernels = [observer.kernels[kernel] for kernel in numbers]
         calls = [number for number, call in enumerate(observer.calls) if call.model == index]
@@ -111,10 +120,10 @@ class Assembly:
         starts = np.array([op.begin for op in operators], np.int64)
         attributes = [self.attributes.of(kernels[op.begin : op.end], encoded[op.begin : op.end]) for op in operators]
         tensors = self._tensors(index, rows.tolist(), numbers, static)
-        modules, parameters = (static.modules, static.parameters) if static is not None else outside_tables()
+        modules, parameters = outside_tables() if static is None else (static.modules, static.parameters)
         columns: dict[str, dict[str, Any]] = {
             "modules": modules | {"calls": np.bincount([e.module for e in entries], minlength=len(modules["path"]))},
-            "parameters": parameters,
+            "parameters": parameters | ({"bytes": static.bytes} if static is not None else {}),
             "module_calls": self._module_calls(calls, entries, numbers, starts, [_local(local, x) for x in call_lists]),
             "operators": {
                 "name": [op.name for op in operators],
@@ -147,7 +156,7 @@ class Assembly:
             columns["module_calls"] = _outside_call(len(operators))
         header = structure_pb2.StructureHeader(
             model=model.name if model else "outside",
-            model_class=original_class(model.table.model).__name__ if model else "outside",
+            model_class=static.model_class.__name__ if static else "outside",
             variant=variant,
             notes=list(notes),
         )
@@ -316,25 +325,16 @@ class Assembly:
 
     def _complete(self, header: structure_pb2.StructureHeader, model: ObservedModel, static: StaticTables) -> None:
         totals = header.totals
-        for elements, size, buffer, tensor in zip(
-            static.elements, static.bytes, static.is_buffer, static.tensors, strict=True
+        for elements, size, buffer, trained in zip(
+            static.elements, static.bytes, static.is_buffer, static.requires_grad, strict=True
         ):
             if buffer:
                 totals.buffer_bytes += size
             else:
                 totals.parameters += elements
-                totals.trainable_parameters += elements if tensor.requires_grad else 0
+                totals.trainable_parameters += elements if trained else 0
                 totals.parameter_bytes += size
-        header.provenance.CopyFrom(
-            provenance.describe(
-                model.table.model,
-                static.tensors,
-                training=model.training,
-                grad=model.grad_mode or provenance.grad_mode(),
-                autocast=model.autocast,
-                wrappers=[*model.table.wrappers, *sorted(model.table.inner_wrappers)],
-            )
-        )
+        header.provenance.CopyFrom(static.provenance)
         if model.arguments is not None:
             positional, named = model.arguments
             for name, outline in (*((str(at), item) for at, item in enumerate(positional)), *named.items()):

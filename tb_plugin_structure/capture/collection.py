@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+from collections.abc import Iterator
 
 ALLOCATIONS = 50_000
 """Objects between two searches. A recorded kernel leaves about eight objects and none of them dies: at Python's usual
@@ -30,3 +32,15 @@ class RarerCollections:
         if self._before is not None and gc.get_threshold() == self._during:
             gc.set_threshold(*self._before)
         self._before = None
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """No search at all while a record is put together: thousands of small objects are made and none dies."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -39,7 +39,8 @@ _MARKS: list[Any] = [{"t": k} for k in range(256)]
 
 _CALLS_FORWARD: CodeType = torch.nn.Module._call_impl.__code__
 _CALLS_HOOKED: CodeType = next(
-    (each for each in _CALLS_FORWARD.co_consts if isinstance(each, CodeType) and each.co_name == "inner"), _CALLS_FORWARD
+    (code for code in _CALLS_FORWARD.co_consts if isinstance(code, CodeType) and code.co_name == "inner"),
+    _CALLS_FORWARD,
 )
 """What calls a module's forward: the frame around a module call, without hooks and with them."""
 
@@ -283,7 +284,8 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                 frame = frame.f_back
             frame = None
             call = stack[-1] if stack else OUTSIDE
-            append_kernel((facts, call, frames, rows, template, named, sequence_number(), grad_enabled()))
+            entry: Any = (facts, call, frames, rows, template, named, sequence_number(), grad_enabled())
+            append_kernel(entry)
             if listeners:
                 for listener in listeners:
                     listener.before_kernel(func, args, kwargs or {}, observer.context())
@@ -328,4 +330,10 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
             gave_up(error)
         return result
 
-    return dispatch
+    def dispatch_looking_again(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Where tensors may be given other memory, which no kernel shows."""
+        for tensor in tensors_in(args, kwargs):
+            values.look_again(tensor)
+        return dispatch(self, func, types, args, kwargs)
+
+    return dispatch_looking_again if observer.exchanges_memory else dispatch

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import torch
+
+_PLAIN_TYPE = re.compile(
+    r"(Optional\[|List\[)*(Tensor|number|Scalar|int|float|bool|str|SymInt|Device|Generator|complex|Layout"
+    r"|MemoryFormat|ScalarType)\]*"
+)
 
 FRESH, VIEW, UNSURE = range(3)
 """Results in new memory; results that share an argument's memory; only the addresses can tell."""
@@ -25,6 +31,7 @@ class KernelFacts(NamedTuple):
         argument_names: Names of the arguments, in order.
         tensor_positions: Where tensors may be among the positional arguments; None when they may be in lists as well.
         run: What to call: the overload without its Python wrapper.
+        has_plain_arguments: Whether all its arguments are tensors, numbers, text, or lists of them.
     """
 
     func: Any
@@ -38,6 +45,7 @@ class KernelFacts(NamedTuple):
     argument_names: tuple[str, ...]
     tensor_positions: tuple[int, ...] | None
     run: Any
+    has_plain_arguments: bool = False
 
 
 def facts_of(func: Any) -> KernelFacts:
@@ -70,6 +78,7 @@ def facts_of(func: Any) -> KernelFacts:
         tuple(argument.name for argument in schema.arguments),
         _tensor_positions(schema),
         getattr(func, "_op", func),
+        all(_PLAIN_TYPE.fullmatch(str(argument.type)) is not None for argument in schema.arguments),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tb_plugin_structure.capture.higher_order import HigherOrderMode
 from tb_plugin_structure.capture.kernels import KernelFacts, facts_of
+from tb_plugin_structure.capture.module_hooks import Hooks
 from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer, _in_backward
 
 
@@ -19,8 +21,29 @@ class ListeningObserver(Observer):
     def _register(self, index: int, model: ObservedModel) -> None:
         for row, entry in enumerate(model.table.entries):
             module = entry.module()
-            if module is not None and (row == 0 or id(module) not in self._owner_of):
-                self._owner_of[id(module)] = (index, row)
+            if module is not None and (row == 0 or id(module) not in self.owner_of):
+                self.owner_of[id(module)] = (index, row)
+
+    def hooks(self) -> Hooks:
+        """Hooks that keep the stack of module calls alone."""
+        thread = threading.get_ident()
+
+        def before(module: nn.Module, args: Any) -> None:
+            if threading.get_ident() != thread or self.fault is not None:
+                return
+            try:
+                owner = self.owner_of.get(id(module)) or self.find(module)
+                if owner is not None and (self.stack or _in_backward() == -1):
+                    self.enter(owner, module, args)
+            except Exception as error:
+                self.give_up(error)
+
+        def after(module: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
+            owner = self.owner_of.get(id(module))
+            if owner is not None and self.stack and threading.get_ident() == thread and self.fault is None:
+                self.leave(owner, args, kwargs, output)
+
+        return before, after
 
     def mode(self) -> TorchDispatchMode:
         """A mode that tells the listeners of every kernel."""
@@ -31,12 +54,12 @@ class ListeningObserver(Observer):
         ListeningMode.__torch_dispatch__ = _dispatcher(self)  # type: ignore[assignment]
         return ListeningMode()  # type: ignore[no-untyped-call]
 
-    def _enter(self, owner: tuple[int, int], module: nn.Module, args: Any) -> None:
+    def enter(self, owner: tuple[int, int], module: nn.Module, args: Any) -> None:
         index, row = owner
         stack = self.stack
         if row and not any(self.calls[call].model == index for call in stack):
             # A part is called without the model around it, e.g. model.encode(x): the model's own call is implied.
-            self._enter((index, 0), self.models[index].table.model, ())
+            self.enter((index, 0), self.models[index].table.model, ())
         key = (index, row)
         ordinal = self._calls_of.get(key, 0)
         self._calls_of[key] = ordinal + 1
@@ -45,8 +68,7 @@ class ListeningObserver(Observer):
         self.calls.append(ModuleCall(index, row, -1, 0))
         self._counted = len(self.calls)
 
-    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        owner = self._owner_of.get(id(module))
+    def leave(self, owner: tuple[int, int], args: Any, kwargs: Any, output: Any) -> None:
         stack, calls = self.stack, self.calls
         for position in range(len(stack) - 1, -1, -1):
             top = calls[stack[position]]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import torch
@@ -118,6 +120,10 @@ class ModuleTable:
             stack.extend(reversed(children))
         return len(self.entries) > before
 
+    def release(self) -> None:
+        """Let go of the model; paths stay."""
+        del self.model
+
     def row_of_module(self, path: str, default: int) -> int:
         """Row of the module of a path; `default` when there is none."""
         return next((row for row, entry in enumerate(self.entries) if entry.path == path), default)
@@ -139,27 +145,33 @@ class ModuleTable:
         return found
 
 
-def attributes_of(module: nn.Module) -> dict[str, str]:
-    """Constructor-like attributes as text: public plain values such as ``in_features``, ``stride``, ``eps``, ``p``.
+_NUMBERS_AND_TEXT = frozenset({int, bool, float, str, type(None)})
+
+
+def plain_attributes(module: nn.Module) -> dict[str, Any]:
+    """Constructor-like attributes: public plain values such as ``in_features``, ``stride``, ``eps``, ``p``.
 
     Activation functions are given by name. Values are never computed: only what lies in the instance's dictionary.
+    Numbers, strings and None are given as they are, the rest as text; see :func:`attribute_texts`.
     """
-    found: dict[str, str] = {}
-    for name, value in vars(module).items():
+    found: dict[str, Any] = {}
+    for name, value in module.__dict__.items():
         if name[0] == "_" or name == "training":
             continue
-        kind = type(value)
-        if kind is int or kind is bool or kind is float:
-            found[name] = str(value)
-        else:
-            text = _plain_text(value)
-            if text is not None:
-                found[name] = text[:MAXIMUM_ATTRIBUTE_TEXT]
-        if len(found) >= MAXIMUM_ATTRIBUTES:
-            break
+        if type(value) in _NUMBERS_AND_TEXT:
+            found[name] = value
+        elif (text := _plain_text(value)) is not None:
+            found[name] = text
+    if len(found) > MAXIMUM_ATTRIBUTES:
+        found = dict(islice(found.items(), MAXIMUM_ATTRIBUTES))
     if isinstance(module, nn.MultiheadAttention):
-        found.setdefault("batch_first", str(module.batch_first))
+        found.setdefault("batch_first", module.batch_first)
     return found
+
+
+def attribute_texts(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """What :func:`plain_attributes` found, as text."""
+    return {name: str(value)[:MAXIMUM_ATTRIBUTE_TEXT] for name, value in attributes.items()}
 
 
 def _plain_text(value: Any) -> str | None:

@@ -20,7 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.collection import RarerCollections
 from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode
+from tb_plugin_structure.capture.exchanged_memory import exchanges_memory
 from tb_plugin_structure.capture.kernels import KernelFacts
+from tb_plugin_structure.capture.module_hooks import Hooks, module_hooks
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments, named_tensors
 from tb_plugin_structure.capture.values import BUFFER, EXTERNAL, INPUT, PARAMETER, Source, Values
@@ -126,6 +128,7 @@ class Observer:
         self.also_reads: dict[int, list[int]] = {}
         self.failures: list[Failure] = []
         self.had_backward = False
+        self.exchanges_memory = False
         self.paused = 0
         self.fault: Exception | None = None
         self._counted = 0
@@ -133,7 +136,7 @@ class Observer:
         self._ordinals: list[int] = []
         self._recursion_limit = 0
         self._collections = RarerCollections()
-        self._owner_of: dict[int, tuple[int, int]] = {}
+        self.owner_of: dict[int, tuple[int, int]] = {}
         self._foreign: dict[int, Any] = {}
         self._handles: list[Any] = []
         self._mode: Any = None
@@ -142,7 +145,7 @@ class Observer:
             self._register(index, model)
 
     def _register(self, index: int, model: ObservedModel) -> None:
-        owner_of = self._owner_of
+        owner_of = self.owner_of
         for key, row in model.table.row_of.items():
             if row == 0 or key not in owner_of:
                 owner_of[key] = (index, row)
@@ -164,13 +167,16 @@ class Observer:
     def start(self) -> None:
         """Register hooks and enter the mode; undone by :meth:`stop`, also when this fails half-way."""
         self._thread = _get_ident()
+        modules = (entry.module() for model in self.models for entry in model.table.entries)
+        self.exchanges_memory = exchanges_memory((each for each in modules if each is not None), sys._getframe())
         self._collections.start()
         # A module call with hooks takes more Python frames than one without: what can be called can be recorded.
         self._recursion_limit = sys.getrecursionlimit()
         sys.setrecursionlimit(2 * self._recursion_limit)
         try:
-            self._handles.append(register_module_forward_pre_hook(self._before_module))
-            self._handles.append(register_module_forward_hook(self._after_module, with_kwargs=True, always_call=True))
+            before, after = self.hooks()
+            self._handles.append(register_module_forward_pre_hook(before))
+            self._handles.append(register_module_forward_hook(after, with_kwargs=True, always_call=True))
             self._handles += _optimizer_hooks(self)
             mode = self.mode()
             mode.__enter__()
@@ -178,6 +184,10 @@ class Observer:
         except BaseException:
             self.stop()
             raise
+
+    def hooks(self) -> Hooks:
+        """What runs before and after every module call."""
+        return module_hooks(self, self._thread, ModuleCall)
 
     def mode(self) -> TorchDispatchMode:
         """What sees the kernels."""
@@ -200,6 +210,14 @@ class Observer:
             for call in self.calls:
                 if call.end < 0:
                     call.end = len(self.kernels)
+
+    def release(self) -> None:
+        """Let go of models and tensors: what stays is what was recorded."""
+        self.values.release()
+        self.listeners.clear()
+        self.owner_of.clear()
+        for model in self.models:
+            model.table.release()
 
     # ---- kernels
 
@@ -224,26 +242,8 @@ class Observer:
         self.paused += 1  # for good: nothing takes this one back
         logger.warning("Recording stopped, the pass goes on: %s: %s", type(error).__name__, error, exc_info=error)
 
-    def _before_module(self, module: nn.Module, args: Any) -> None:
-        if _get_ident() != self._thread or self.fault is not None:
-            return
-        try:
-            owner = self._owner_of.get(id(module)) or self._find(module)
-            if owner is not None and (self.stack or _in_backward() == -1):
-                self._enter(owner, module, args)
-        except Exception as error:
-            self.give_up(error)
-
-    def _after_module(self, module: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
-        # When the forward raised, torch calls with (module, args, None): without the keyword arguments.
-        if not self.stack or _get_ident() != self._thread or self.fault is not None:
-            return
-        try:
-            self._leave(module, args, kwargs, output)
-        except Exception as error:
-            self.give_up(error)
-
-    def _enter(self, owner: tuple[int, int], module: nn.Module, args: Any) -> None:
+    def enter(self, owner: tuple[int, int], module: nn.Module, args: Any) -> None:
+        """A module call begins. `owner`: model and row of the module."""
         index, row = owner
         stack, calls = self.stack, self.calls
         parent = stack[-1] if stack else -1
@@ -251,7 +251,7 @@ class Observer:
             parent = self._caller(index)
             if parent < 0 and row != 0:
                 # A part is called without the model around it, e.g. model.encode(x): the model's own call is implied.
-                self._enter((index, 0), self.models[index].table.model, ())
+                self.enter((index, 0), self.models[index].table.model, ())
                 parent = stack[-1]
         entry = ModuleCall(index, row, parent, len(self.kernels))
         stack.append(len(calls))
@@ -264,19 +264,21 @@ class Observer:
             model.training = module.training
             self.had_backward = False  # a further pass: what comes after it counts again
             entry.inputs = [
-                (name, self._current(tensor, Source(INPUT, model.name, name)))
+                (name, self.current(tensor, Source(INPUT, model.name, name)))
                 for name, tensor in named_arguments(args, {})
             ]
-        elif len(args) == 1 and isinstance(args[0], Tensor):
-            entry.inputs = (("0", self._current(args[0])),)
-        elif args:
-            entry.inputs = [(name, self._current(tensor)) for name, tensor in named_arguments(args, {})]
+        else:
+            entry.inputs = self.current_arguments(args)
+
+    def current_arguments(self, args: Any) -> list[tuple[str, int]]:
+        """Names and values of the tensors among positional arguments."""
+        return [(name, self.current(tensor)) for name, tensor in named_arguments(args, {})]
 
     def _caller(self, index: int) -> int:
         """The innermost running call of a model, -1 when there is none."""
         return next((call for call in reversed(self.stack) if self.calls[call].model == index), -1)
 
-    def _find(self, module: nn.Module) -> tuple[int, int] | None:
+    def find(self, module: nn.Module) -> tuple[int, int] | None:
         """Modules that were added to a model after the region began; others are not ours and are remembered."""
         key = id(module)
         known = self._foreign.get(key)
@@ -285,17 +287,15 @@ class Observer:
         for index, model in enumerate(self.models):
             if model.table.refresh():
                 self._register(index, model)
-        found = self._owner_of.get(key)
+        found = self.owner_of.get(key)
         if found is None:
             import weakref
 
             self._foreign[key] = weakref.ref(module)
         return found
 
-    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        owner = self._owner_of.get(id(module))
-        if owner is None:
-            return
+    def leave(self, owner: tuple[int, int], args: Any, kwargs: Any, output: Any) -> None:
+        """A module call ends, and with it those within it that never came to their end."""
         stack, calls = self.stack, self.calls
         for position in range(len(stack) - 1, -1, -1):
             top = calls[stack[position]]
@@ -303,6 +303,7 @@ class Observer:
                 break
         else:
             return
+        number = stack[position]
         while len(stack) > position:
             calls[stack.pop()].end = len(self.kernels)
         if kwargs:
@@ -317,27 +318,29 @@ class Observer:
             error = sys.exc_info()[1]
             if error is not None:
                 top.raised = True
-                self._failed(error, position)
+                self._failed(error, number)
                 return
         if isinstance(output, Tensor):
-            top.outputs = (("", self._returned(output)),)
+            top.outputs = (("", self.returned(output)),)
         else:
-            top.outputs = [(name, self._returned(tensor)) for name, tensor in named_tensors(output)]
+            top.outputs = [(name, self.returned(tensor)) for name, tensor in named_tensors(output)]
 
-    def _returned(self, tensor: Tensor) -> int:
+    def returned(self, tensor: Tensor) -> int:
         """The value of a tensor that a call returns; autograd says by now whether it requires a gradient."""
-        row = self._current(tensor)
+        row = self.current(tensor)
         if tensor.requires_grad and not self.values.requires_grad[row]:
             self.values.reached_by_gradient(row, tensor)
         return row
 
-    def _current(self, tensor: Tensor, source: Source | None = None) -> int:
+    def current(self, tensor: Tensor, source: Source | None = None) -> int:
         """The value a tensor holds now, writes through other views of its memory included.
 
         Such a write makes a new value of this tensor too: it is added to the results of the kernel that wrote last,
         which is said to read what it left standing.
         """
         values = self.values
+        if self.exchanges_memory:
+            values.look_again(tensor)
         reference = values.references.get(id(tensor))
         if reference is not None and reference() is tensor:
             row = reference.row

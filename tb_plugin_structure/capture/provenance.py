@@ -9,7 +9,7 @@ from functools import cache
 from importlib import metadata
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tb_plugin_structure.v1 import structure_pb2
 
@@ -47,7 +47,7 @@ def grad_mode() -> str:
 
 def describe(
     model: nn.Module,
-    tensors: Iterable[Tensor],
+    devices: Iterable[torch.device],
     *,
     training: bool,
     grad: str,
@@ -72,7 +72,7 @@ def describe(
         training=training,
         grad_mode=grad,
         autocast=autocast,
-        device=",".join(sorted({str(tensor.device) for tensor in tensors})),
+        device=",".join(sorted({str(device) for device in devices})),
         rank=rank,
         world_size=world_size,
         wrappers=list(wrappers),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import warnings
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -13,9 +12,10 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from tb_plugin_structure.capture.assembly import Assembly
+from tb_plugin_structure.capture.assembly import Assembly, holds_nothing_alive
 from tb_plugin_structure.capture.attention import AttentionCapture, AttentionListener, AttentionOptions
 from tb_plugin_structure.capture.backward import Backward, check_backward, measure_gradients
+from tb_plugin_structure.capture.collection import without_collection
 from tb_plugin_structure.capture.dispatch import OUTSIDE
 from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
@@ -29,6 +29,7 @@ from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.other_parameters import name_other_parameters
 from tb_plugin_structure.capture.repetition import Repetition
 from tb_plugin_structure.capture.state import preserved_state
+from tb_plugin_structure.capture.static_tables import StaticTables
 from tb_plugin_structure.capture.step_failure import step_error
 from tb_plugin_structure.capture.symbolic import add_symbolic_dimensions
 from tb_plugin_structure.capture.symbolic_inputs import Symbolic, symbolic_inputs
@@ -94,6 +95,7 @@ class Region:
         )
         self._notes_for: dict[str, str] = {}
         self._strict = False
+        self._may_defer = False
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Region:
@@ -129,10 +131,9 @@ class Region:
             for capture in self.attention.values() if fault is not None else ():
                 capture.notes.append(f"incomplete: recording stopped on {type(fault).__name__}: {fault}")
             return
-        collecting = gc.isenabled()
-        gc.disable()  # thousands of small objects are made and none dies: looking for cycles would double the time
         try:
-            self._assemble(error)
+            with without_collection():
+                self._assemble(error)
         except Exception as fault:
             if self._strict and error is None:
                 raise
@@ -142,19 +143,23 @@ class Region:
                 "please report it",
                 stacklevel=2,
             )
-        finally:
-            if collecting:
-                gc.enable()
 
     def _assemble(self, error: BaseException | None) -> None:
         observer = self._observer
         name_other_parameters(observer.values, self._optimizer)
+        if self._may_defer and holds_nothing_alive(observer):
+            self._defer()
+            return
         assembly = Assembly(observer, self._source)
         called = {call.model for call in observer.calls}
         for index, model in enumerate(self._observed):
             if index in called:
                 self.structures[model.name] = assembly.structure(
-                    index, variant=self._variant, config=self._configs.get(model.name), notes=self._notes(model)
+                    index,
+                    StaticTables(model),
+                    variant=self._variant,
+                    config=self._configs.get(model.name),
+                    notes=self._notes(model),
                 )
         if self._gradients is not None:
             for index, model in enumerate(self._observed):
@@ -164,9 +169,28 @@ class Region:
                     self.measurements[model.name] = measured
         failed = step_error(observer, error, assembly.maker)
         if OUTSIDE in assembly.owner or failed is not None:
-            self.outside = assembly.structure(-1, variant="", config=None, notes=())
+            self.outside = assembly.structure(-1, None, variant="", config=None, notes=())
             if failed is not None:
                 self.outside.header.error.CopyFrom(failed)
+
+    def _defer(self) -> None:
+        """Copy what may change out of the model now, and put the record together when somebody looks at it."""
+        observer, source, variant = self._observer, self._source, self._variant
+        for index, model in enumerate(self._observed):
+            if not observer.calls:
+                continue
+            static, notes, config = StaticTables(model), self._notes(model), self._configs.get(model.name)
+
+            def build(
+                index: int = index, static: StaticTables = static, notes: Sequence[str] = notes, config: Any = config
+            ) -> Structure:
+                with without_collection():
+                    return Assembly(observer, source).structure(
+                        index, static, variant=variant, config=config, notes=notes
+                    )
+
+            self.structures[model.name] = Structure.deferred(build)
+        observer.release()
 
     def _notes(self, model: ObservedModel) -> list[str]:
         notes = [self._notes_for[model.name]] if model.name in self._notes_for else []
@@ -320,6 +344,7 @@ def capture(
             stack.enter_context(preserved_state(inner))
         region = Region({name: model}, variant=variant, source=source, configs={name: config}, gradients=False)
         region._strict = True
+        region._may_defer = not backward
         region._observer.expect(0, positional, named)
         if fake:
             region._notes_for[name] = "recorded on fake tensors: no weights were read and nothing was computed"

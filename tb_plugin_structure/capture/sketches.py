@@ -2,41 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from tb_plugin_structure.capture.sharding import spread_of
-from tb_plugin_structure.records.sketches import sketch_positions, telling
+from tb_plugin_structure.capture.sharding import distributed_tensor_class
+from tb_plugin_structure.records.sketches import SKETCH_LENGTH, sketch_positions, telling
+
+_ERRORS = (RuntimeError, NotImplementedError, TypeError)
 
 
 @lru_cache(maxsize=4096)
-def _positions(elements: int) -> Tensor:
-    return torch.from_numpy(sketch_positions(elements))
+def _positions(elements: int, device: torch.device) -> Tensor:
+    return torch.from_numpy(sketch_positions(elements)).to(device)
+
+
+class Samples:
+    """Values of many tensors at the positions of their sketches, copied when this is made.
+
+    All samples of one device are put together before they are brought here: one transfer, not one a tensor. Nothing
+    goes by way of numpy: memory that numpy has seen can never be resized again, which FSDP and observers of ranges do.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor | None]) -> None:
+        self._count = len(tensors)
+        self._rows: list[tuple[list[int], list[int], Tensor]] = []
+        """For each device and dtype: rows, lengths of their samples, and the samples back to back, as float32."""
+        groups: dict[tuple[torch.device, torch.dtype], tuple[list[int], list[Tensor]]] = {}
+        distributed = distributed_tensor_class()
+        with torch.no_grad():
+            for row, tensor in enumerate(tensors):
+                # Reading values that lie on several ranks would be a collective.
+                if tensor is None or (distributed is not None and isinstance(tensor, distributed)):
+                    continue
+                dtype = tensor.dtype
+                if not dtype.is_floating_point or tensor.is_meta or type(tensor) is FakeTensor:
+                    continue
+                try:
+                    elements = tensor.numel()
+                    if elements < 2:
+                        continue
+                    sample = tensor.reshape(-1)
+                    device = sample.device
+                    if elements > SKETCH_LENGTH:
+                        sample = sample.index_select(0, _positions(elements, device))
+                except _ERRORS:
+                    continue
+                rows, samples = groups.setdefault((device, dtype), ([], []))
+                rows.append(row)
+                samples.append(sample)
+            for rows, samples in groups.values():
+                self._join(rows, samples)
+
+    def _join(self, rows: list[int], samples: list[Tensor]) -> None:
+        try:
+            together = torch.cat(samples).float().cpu()
+        except _ERRORS:
+            # One of them cannot be read, or is of a class of its own.
+            if len(rows) > 1:
+                for row, sample in zip(rows, samples, strict=True):
+                    self._join([row], [sample])
+            return
+        self._rows.append((rows, [len(sample) for sample in samples], together))
+
+    def sketches(self) -> list[list[float]]:
+        """For each tensor up to 64 values at positions that depend on the shape alone.
+
+        Empty for what has no values to compare: meta and fake tensors, integer and boolean tensors, constants (all
+        ones, all zeros), tensors whose storage cannot be read or lies on several ranks.
+        """
+        found: list[list[float]] = [[] for _ in range(self._count)]
+        for rows, lengths, together in self._rows:
+            values = together.tolist()
+            begin = 0
+            for row, length in zip(rows, lengths, strict=True):
+                found[row] = telling(values[begin : begin + length])
+                begin += length
+        return found
 
 
 def sketch(tensor: Tensor) -> list[float]:
-    """Up to 64 values at positions that depend on the shape alone.
-
-    Empty for what has no values to compare: meta and fake tensors, integer and boolean tensors, constants (all ones,
-    all zeros), tensors whose storage cannot be read or lies on several ranks.
-    """
-    dtype = tensor.dtype
-    if spread_of(tensor) is not None:
-        return []  # reading values of all ranks would be a collective
-    if tensor.is_meta or not dtype.is_floating_point or type(tensor) is FakeTensor:
-        return []
-    try:
-        elements = tensor.numel()
-        if elements < 2:
-            return []
-        flat = tensor.detach()
-        positions = _positions(elements)
-        # Not by way of numpy: memory that numpy has seen can never be resized again, which FSDP and observers of
-        # ranges do.
-        values: list[float] = flat.reshape(-1).index_select(0, positions.to(flat.device)).float().tolist()
-    except (RuntimeError, NotImplementedError, TypeError):
-        return []
-    return telling(values)
+    """The sketch of one tensor."""
+    return Samples([tensor]).sketches()[0]

@@ -3,97 +3,144 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tb_plugin_structure.capture.modules import attributes_of
+from tb_plugin_structure.capture import provenance
+from tb_plugin_structure.capture.modules import attribute_texts, plain_attributes
 from tb_plugin_structure.capture.observer import ObservedModel
-from tb_plugin_structure.capture.sharding import Spread, original_class, spread_of
-from tb_plugin_structure.capture.sketches import sketch
+from tb_plugin_structure.capture.sharding import Spread, distributed_tensor_class, original_class, spread_of
+from tb_plugin_structure.capture.sketches import Samples
 
 
 class StaticTables:
-    """Read after the pass: lazy modules have their shapes by then. Tied tensors have one row."""
+    """Read after the pass: lazy modules have their shapes by then. Tied tensors have one row.
+
+    Making one copies what may change later out of the model, as it is; the tables are made of it when they are asked
+    for. Nothing of the model is kept.
+
+    Attributes:
+        model_class: Class of the model.
+        row_of_path: Path of a parameter or buffer, also of a tied one -> its row.
+        provenance: Where and how the model was recorded.
+    """
 
     def __init__(self, model: ObservedModel) -> None:
-        entries = model.table.entries
+        table = model.table
+        entries = table.entries
         row_of: dict[int, int] = {}
-        paths: list[str] = []
-        aliases: list[list[str]] = []
-        tensors: list[Tensor] = []
-        is_buffer: list[int] = []
-        owned: list[list[int]] = [[] for _ in entries]
+        self._paths: list[str] = []
+        self._aliases: list[list[str]] = []
+        self._owned: list[list[int]] = [[] for _ in entries]
+        self.is_buffer: list[int] = []
         self.row_of_path: dict[str, int] = {}
-        flat = model.table.flat_shards
-        for path, tensor, module, buffer in model.table.tensors():
+        tensors: list[Tensor] = []
+        flat = table.flat_shards
+        for path, tensor, module, buffer in table.tensors():
             if flat and path.rpartition(".")[2] == "_flat_param":
                 # One parameter for several: they are shown as they were written, with the shapes of all ranks together.
                 self.row_of_path[path] = len(tensors)
                 for name in _held_by(tensor, path, flat):
-                    owned[model.table.row_of_module(name.rpartition(".")[0], module)].append(len(tensors))
+                    self._owned[table.row_of_module(name.rpartition(".")[0], module)].append(len(tensors))
                     self.row_of_path[name] = len(tensors)
-                    paths.append(name)
-                    aliases.append([])
+                    self._add(name, 0)
                     tensors.append(tensor)
-                    is_buffer.append(0)
                 continue
             row = row_of.get(id(tensor))
             if row is None:
                 row = row_of[id(tensor)] = len(tensors)
-                paths.append(path)
-                aliases.append([])
+                self._add(path, int(buffer))
                 tensors.append(tensor)
-                is_buffer.append(int(buffer))
             else:
-                aliases[row].append(path)
+                self._aliases[row].append(path)
             self.row_of_path[path] = row
-            owned[module].append(row)
-        spreads = [
-            _flat_spread(flat[path], path, tensor) if path in flat else spread_of(tensor)
-            for path, tensor in zip(paths, tensors, strict=True)
+            self._owned[module].append(row)
+        self._spreads: list[Spread | None] = [None] * len(tensors)
+        if flat or distributed_tensor_class() is not None:
+            self._spreads = [
+                _flat_spread(flat[path], path, tensor) if path in flat else spread_of(tensor)
+                for path, tensor in zip(self._paths, tensors, strict=True)
+            ]
+        self._shapes = [
+            _sizes(tensor) if spread is None else spread.shape
+            for tensor, spread in zip(tensors, self._spreads, strict=True)
         ]
-        shapes = [
-            shape_of(tensor) if spread is None else list(spread.shape)
-            for tensor, spread in zip(tensors, spreads, strict=True)
-        ]
-        self.tensors = tensors
-        self.is_buffer = is_buffer
-        self.elements = [math.prod(shape) for shape in shapes]
-        self.bytes = [count * tensor.element_size() for count, tensor in zip(self.elements, tensors, strict=True)]
-        self.parameters: dict[str, Any] = {
-            "path": paths,
-            "aliases": aliases,
-            "shape": shapes,
-            "dtype": [dtype_name(tensor.dtype) for tensor in tensors],
-            "device": [str(tensor.device) for tensor in tensors],
-            "is_buffer": is_buffer,
-            "requires_grad": [int(tensor.requires_grad) for tensor in tensors],
-            "bytes": self.bytes,
-            "sketch": [[] if path in flat else sketch(tensor) for path, tensor in zip(paths, tensors, strict=True)],
-        }
-        if any(spreads):
-            self.parameters["local_shape"] = [list(spread.local_shape) if spread else [] for spread in spreads]
-            self.parameters["placement"] = [spread.placement if spread else "" for spread in spreads]
+        self._dtypes = [tensor.dtype for tensor in tensors]
+        self._devices = [tensor.device for tensor in tensors]
+        self.requires_grad = [tensor.requires_grad for tensor in tensors]
+        self._samples = Samples([None if path in flat else t for path, t in zip(self._paths, tensors, strict=True)])
         modules = [entry.module() for entry in entries]
-        attributes = [attributes_of(module) if module is not None else {} for module in modules]
-        for found, rows in zip(attributes, owned, strict=True):
+        self._places = [(entry.path, entry.aliases, entry.parent) for entry in entries]
+        self._classes = [(_class_name(module), _class_module(module)) for module in modules]
+        self._attributes = [plain_attributes(module) if module is not None else {} for module in modules]
+        self._training = [int(module.training) if module is not None else 0 for module in modules]
+        self.model_class = original_class(table.model)
+        self.provenance = provenance.describe(
+            table.model,
+            set(self._devices),
+            training=model.training,
+            grad=model.grad_mode or provenance.grad_mode(),
+            autocast=model.autocast,
+            wrappers=[*table.wrappers, *sorted(table.inner_wrappers)],
+        )
+
+    def _add(self, path: str, is_buffer: int) -> None:
+        self._paths.append(path)
+        self._aliases.append([])
+        self.is_buffer.append(is_buffer)
+
+    @cached_property
+    def elements(self) -> list[int]:
+        """Of each parameter or buffer."""
+        return [math.prod(shape) for shape in self.parameters["shape"]]
+
+    @cached_property
+    def bytes(self) -> list[int]:
+        """Of each parameter or buffer."""
+        return [count * dtype.itemsize for count, dtype in zip(self.elements, self._dtypes, strict=True)]
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """Columns of the table of parameters, without ``bytes``."""
+        names = {device: str(device) for device in set(self._devices)}
+        columns: dict[str, Any] = {
+            "path": self._paths,
+            "aliases": self._aliases,
+            "shape": [[size_of(size) for size in shape] for shape in self._shapes],
+            "dtype": [dtype_name(dtype) for dtype in self._dtypes],
+            "device": [names[device] for device in self._devices],
+            "is_buffer": self.is_buffer,
+            "requires_grad": [int(flag) for flag in self.requires_grad],
+            "sketch": self._samples.sketches(),
+        }
+        if any(self._spreads):
+            columns["local_shape"] = [list(spread.local_shape) if spread else [] for spread in self._spreads]
+            columns["placement"] = [spread.placement if spread else "" for spread in self._spreads]
+        return columns
+
+    @cached_property
+    def modules(self) -> dict[str, Any]:
+        """Columns of the table of modules, without ``calls``."""
+        attributes = [attribute_texts(found) for found in self._attributes]
+        for found, rows in zip(attributes, self._owned, strict=True):
             for row in rows:
-                spread = spreads[row]
+                spread = self._spreads[row]
                 if spread is not None:
                     here = f", here {list(spread.local_shape)}" if spread.local_shape else ""
-                    found[f"{paths[row].rpartition('.')[2]} placement"] = spread.placement + here
-        self.modules: dict[str, Any] = {
-            "path": [entry.path for entry in entries],
-            "aliases": [entry.aliases for entry in entries],
-            "class_name": [_class_name(module) for module in modules],
-            "class_module": [original_class(module).__module__ if module is not None else "" for module in modules],
-            "parent": [entry.parent for entry in entries],
+                    found[f"{self._paths[row].rpartition('.')[2]} placement"] = spread.placement + here
+        return {
+            "path": [path for path, _, _ in self._places],
+            "aliases": [aliases for _, aliases, _ in self._places],
+            "class_name": [name for name, _ in self._classes],
+            "class_module": [module for _, module in self._classes],
+            "parent": [parent for _, _, parent in self._places],
             "attribute_names": [list(found) for found in attributes],
             "attribute_values": [list(found.values()) for found in attributes],
-            "parameters": owned,
-            "training": [int(module.training) if module is not None else 0 for module in modules],
+            "parameters": self._owned,
+            "training": self._training,
         }
 
 
@@ -125,6 +172,10 @@ def _class_name(module: Any) -> str:
     return original_class(module).__name__
 
 
+def _class_module(module: Any) -> str:
+    return original_class(module).__module__ if module is not None else ""
+
+
 def _held_by(flat: Tensor, path: str, known: dict[str, tuple[int, ...]]) -> list[str]:
     """Paths of the parameters that a flat parameter holds."""
     outer = path.rpartition(".")[0]
@@ -140,10 +191,14 @@ def _flat_spread(shape: tuple[int, ...], path: str, tensor: Tensor) -> Spread:
 
 def shape_of(tensor: Tensor) -> list[int]:
     """Sizes of a tensor; empty for a lazy parameter that was never materialised."""
+    return [size_of(size) for size in _sizes(tensor)]
+
+
+def _sizes(tensor: Tensor) -> Any:
     try:
-        return [size if type(size) is int else size_of(size) for size in tensor.shape]
+        return tensor.shape
     except (RuntimeError, NotImplementedError):
-        return []
+        return ()
 
 
 def size_of(size: Any) -> int:

@@ -133,6 +133,12 @@ class Values:
         """One tensor, as :meth:`register_all` does."""
         self.register_all([(tensor, source)])
 
+    def release(self) -> None:
+        """Let go of the tensors that are held and of the references to the others; the columns stay."""
+        self._registered.clear()
+        self.references.clear()
+        self._by_address.clear()
+
     # ---- rows
 
     def row(self, tensor: Tensor) -> int:
@@ -190,6 +196,33 @@ class Values:
         if tensor.requires_grad:
             self.reached_by_gradient(row, tensor)
         return row
+
+    def look_again(self, tensor: Tensor) -> None:
+        """See whether a tensor was given other memory (``tensor.data = other``): then it holds the value that lies there.
+
+        While a tensor lives, whatever else lies at its address shares its storage.
+        """
+        reference = self.references.get(id(tensor))
+        if reference is None or reference() is not tensor:
+            return
+        address = address_of(tensor)
+        there = self._by_address.get(address) if address else None
+        if not address or there is reference:
+            return
+        row = reference.row
+        if there is not None and self.storages[there.row] == self.storages[row] and self._same_outline(tensor, row):
+            return
+        registered = self._registered.get(id(tensor))
+        now = TensorReference(tensor)
+        if registered is not None and registered.reference is not None and registered.address == address:
+            now.row = registered.reference.row  # it has its first memory again
+        elif there is not None and self._same_outline(tensor, there.row):
+            now.row = there.row
+        else:
+            self._new(tensor, registered.source if registered is not None else Source(CONSTANT, "", ""))
+            return
+        self.references[id(tensor)] = now
+        self._by_address[address] = now
 
     def _new(self, tensor: Tensor, source: Source) -> int:
         """A row of a value that no kernel made, linked to the one that lies in the same memory."""

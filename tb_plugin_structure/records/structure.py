@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from tb_plugin_structure.records.measurement import Measurement
 
 
+_building = threading.RLock()
+"""Two threads that look at a deferred structure for the first time build it once."""
+
+
 class Structure:
     """What one model executed. Tables as in :mod:`tb_plugin_structure.records.schema`.
 
@@ -35,6 +40,8 @@ class Structure:
         gradients: Gradient norms of this pass when it was recorded with a backward pass, else None. They are no part of
             the record: a measurement record of their own holds them.
     """
+
+    _pending: Callable[[], Structure]
 
     def __init__(
         self,
@@ -76,6 +83,36 @@ class Structure:
         structure._pool = pool
         header.structure_hash = structure._hash()
         return structure
+
+    @classmethod
+    def deferred(cls, build: Callable[[], Structure]) -> Structure:
+        """A structure that is built when it is first looked at. `build` must hold all that it needs.
+
+        What `build` raises is raised by the first look, and again by each further one.
+        """
+        structure = cls.__new__(cls)
+        structure._pending = build
+        return structure
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # asked only for what is not there yet
+            if "_pending" not in self.__dict__ or name.startswith("__"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self._build_pending()
+            return getattr(self, name)
+
+    def _build_pending(self) -> None:
+        with _building:
+            build = self.__dict__.get("_pending")
+            if build is not None:
+                for name, value in vars(build()).items():
+                    self.__dict__.setdefault(name, value)
+                del self._pending
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._build_pending()
+        return self.__dict__
 
     def set_columns(self, table: str, columns: Mapping[str, Any]) -> None:
         """Add optional columns to a record that was just made, or replace columns of it.
