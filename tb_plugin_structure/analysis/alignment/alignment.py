@@ -27,6 +27,7 @@ from tb_plugin_structure.analysis.alignment.pair_kinds import (
 from tb_plugin_structure.analysis.alignment.pins import Pins, check_pins, pinned_nodes, respect_pins
 from tb_plugin_structure.analysis.alignment.policies import POLICIES, PolicyError
 from tb_plugin_structure.analysis.alignment.reasons import reasons
+from tb_plugin_structure.analysis.alignment.same_place import pair_by_place
 from tb_plugin_structure.analysis.alignment.summary import edit_script, sentence
 from tb_plugin_structure.analysis.alignment.tree import build_tree
 from tb_plugin_structure.records.schema import ALIGNMENT_OPERATOR_PAIRS, ALIGNMENT_PAIRS
@@ -90,6 +91,7 @@ class Alignment:
         outcome.links += pair_composites(self._tree_t, self._tree_s, outcome)
         outcome.links += pair_opaque_layers(self._tree_t, self._tree_s, outcome.links)
         outcome.links += pair_by_flow(self._tree_t, self._tree_s, outcome.links)
+        outcome.links += pair_by_place(self._tree_t, self._tree_s, outcome.links)
         outcome.links = respect_pins(outcome.links, self._pairs_pinned, self._alone, self._tree_t, self._tree_s)
         self._matches = outcome.stacks
         self.rows = self._merged(outcome.links, matcher)

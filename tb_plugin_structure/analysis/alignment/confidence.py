@@ -12,7 +12,16 @@ from typing import Final
 
 from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
 
-_FIXED: Final = {"pin": 1.0, "root": 1.0, "wrapper": 0.98, "weights": 0.98, "fused": 0.95, "stage": 0.9, "flow": 0.8}
+_FIXED: Final = {
+    "pin": 1.0,
+    "root": 1.0,
+    "wrapper": 0.98,
+    "weights": 0.98,
+    "fused": 0.95,
+    "stage": 0.9,
+    "flow": 0.8,
+    "place": 0.8,
+}
 
 END_BLOCK: Final = 0.92
 """First and last block of a stack whose length changes: policies agree on them more often than not."""

@@ -24,6 +24,7 @@ SUBSTANCE: Final[dict[str, float]] = {
     "upsample": 0.5,
     "loss": 0.5,
     "other": 0.5,
+    "router": 0.5,
     "position": 0.4,
     "activation": 0.4,
     "softmax": 0.3,
@@ -72,6 +73,7 @@ _CLASS_PATTERNS: Final = tuple(
         (r"linear|dense|gemm|matmul", "linear"),
         (r"attention|attn", "attention"),
         (r"layerscale|^scale", "scale"),
+        (r"router", "router"),  # chooses experts; a dense layer named "gate" is none
         (
             r"relu|gelu|silu|swish|sigmoid|tanh|mish|elu|glu$|activation|hardswish|softplus|softsign|hardshrink",
             "activation",

@@ -13,7 +13,7 @@ class Link:
 
     score: fit in the units of evidence, about 1 for a leaf of full evidence.
     how: what made the pair: "root", "wrapper", "sequence", "fused", "moved", "policy", "weights", "pin", "stage",
-        "nesting" (from what is paired inside), "flow" (from what it feeds).
+        "nesting" (from what is paired inside), "flow" (from what it feeds), "place" (its name within a pair).
     group: number of an n-to-1 group, -1 for none.
     stack: position in the list of stacks, -1 for what is no block of one.
     rival: the best score that either side had elsewhere.

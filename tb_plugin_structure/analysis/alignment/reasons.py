@@ -28,6 +28,8 @@ def reasons(
         found.append("ends the same stage (unlike blocks: stage level only)")
     elif link.how == "flow":
         found.append("feeds the same module")
+    elif link.how == "place":
+        found.append("same place, unlike inside")
     elif link.how == "moved":
         found.append("out of order")
     elif link.how == "nesting" and teacher.children[node_t] and student.children[node_s]:

@@ -360,3 +360,70 @@ def test_the_edit_script_says_what_is_configured_otherwise_and_tells_alike_layer
         "head: without bias",
     }
     assert alignment.summary().startswith("The student has the teacher's layers, 3 configured otherwise; ")
+
+
+class Router(nn.Module):
+    def __init__(self, width: int, experts: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(experts, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight).softmax(-1)
+
+
+class Experts(nn.Module):
+    def __init__(self, width: int, experts: int) -> None:
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(experts, width, 2 * width))
+        self.down = nn.Parameter(torch.randn(experts, 2 * width, width))
+        self.act_fn = nn.SiLU()
+
+    def forward(self, x: Tensor, weights: Tensor) -> Tensor:
+        each = self.act_fn(torch.einsum("btc,ecd->betd", x, self.up)) @ self.down
+        return torch.einsum("betc,bte->btc", each, weights)
+
+
+class Mixture(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate, self.experts = Router(width, 4), Experts(width, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.experts(x, self.gate(x))
+
+
+class Gated(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = nn.Linear(width, 2 * width), nn.Linear(width, 2 * width)
+        self.act_fn, self.down_proj = nn.SiLU(), nn.Linear(2 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, width: int, network: type[nn.Module]) -> None:
+        super().__init__()
+        self.mix, self.norm, self.mlp = nn.Linear(width, width), nn.LayerNorm(width), network(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.mlp(self.norm(self.mix(x)))
+
+
+class Decoder(nn.Module):
+    def __init__(self, width: int, network: type[nn.Module]) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, width)
+        self.layers = nn.Sequential(*(DecoderLayer(width, network) for _ in range(3)))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.layers(self.embed(ids))
+
+
+def test_a_mixture_of_experts_stands_where_the_dense_network_does() -> None:
+    """The two are a pair by their place; the router that chooses experts is no projection that is called a gate."""
+    alignment = aligned(Decoder(16, Mixture), Decoder(12, Gated), torch.arange(6)[None])
+    pairs = alignment.module_pairs()
+    assert pairs["layers.1.mlp"] == ["layers.1.mlp"]
+    assert "layers.1.mlp.gate_proj" not in pairs or pairs["layers.1.mlp.gate_proj"] != ["layers.1.mlp.gate"]
