@@ -1,4 +1,5 @@
 import { useComputed, useSignal } from "@preact/signals";
+import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { cardText } from "../../graph/card";
 import { numericValue, type ValueColumn } from "../../graph/colouring";
@@ -11,11 +12,15 @@ import type { GraphCommands } from "./GraphPane";
 import { type OutlineRow, outlineRows } from "./outline_rows";
 
 const OVERSCAN = 8;
+/** Rows are drawn anew when so many have gone by, and not with every pixel. */
+const BLOCK = 4;
 
 /** The aligned module tree, teacher beside student; it alone is enough to work by keyboard. */
 export function Outline({ state, commands }: { state: DiffState; commands: GraphCommands }) {
   const body = useRef<HTMLDivElement>(null);
-  const scroll = useSignal(0);
+  /** How many blocks of rows are above the window. */
+  const above = useSignal(0);
+  const drawn = useRef(new Map<OutlineRow, VNode<RowProps>>());
   const height = useSignal(600);
   const rows = useComputed(() => {
     const { value } = state.comparison;
@@ -53,11 +58,25 @@ export function Outline({ state, commands }: { state: DiffState; commands: Graph
   const comparison = state.comparison.value;
   if (!comparison) return null;
   const { tree } = comparison;
-  const first = Math.max(0, Math.floor(scroll.value / ROW_HEIGHT) - OVERSCAN);
-  const last = Math.min(list.length, Math.ceil((scroll.value + height.value) / ROW_HEIGHT) + OVERSCAN);
+  const first = Math.max(0, above.value * BLOCK - OVERSCAN);
+  const last = Math.min(
+    list.length,
+    (above.value + 1) * BLOCK + Math.ceil(height.value / ROW_HEIGHT) + OVERSCAN,
+  );
   const wide = state.view.value === "outline";
   const isPair = tree.sides.student !== null;
   const column = state.painting.value?.column;
+  // A row that is given back as it was is not looked at again; what it shows it watches itself.
+  const before = drawn.current;
+  drawn.current = new Map();
+  const shown = list.slice(first, last).map((row, index) => {
+    const props: RowProps = { state, tree, row, position: first + index, wide };
+    const known = before.get(row);
+    const isSame = known?.props.position === props.position && known.props.wide === wide;
+    const element = known && isSame ? known : <Row key={row.node} {...props} />;
+    drawn.current.set(row, element);
+    return element;
+  });
   return (
     <div class={`outline ${wide ? "wide" : ""} ${isPair ? "" : "single"} ${column ? "measured" : ""}`}>
       <div class="outline-head" aria-hidden="true">
@@ -87,7 +106,7 @@ export function Outline({ state, commands }: { state: DiffState; commands: Graph
         aria-activedescendant={position >= 0 ? `row-${selected}` : undefined}
         tabIndex={0}
         onScroll={(event) => {
-          scroll.value = event.currentTarget.scrollTop;
+          above.value = Math.floor(event.currentTarget.scrollTop / ROW_HEIGHT / BLOCK);
           commands.moved("outline");
         }}
         onKeyDown={(event) => {
@@ -101,9 +120,7 @@ export function Outline({ state, commands }: { state: DiffState; commands: Graph
           {/* Rows follow one another and only this moves: a position of its own for each row would fill the browser's
               cache of computed styles while one scrolls, and drawing would take longer and longer. */}
           <div role="presentation" style={{ transform: `translateY(${first * ROW_HEIGHT}px)` }}>
-            {list.slice(first, last).map((row, index) => (
-              <Row key={row.node} state={state} tree={tree} row={row} position={first + index} wide={wide} />
-            ))}
+            {shown}
           </div>
         </div>
       </div>
