@@ -273,7 +273,15 @@ class Routes(Chain):
                 )
 
     def _heads_to_heads(self) -> None:
-        self._same_order("BHLD")
+        """Features per head, [batch, heads, tokens, head_dim] or, as queries and keys are normalised in newer language
+        models, [batch, tokens, heads, head_dim]."""
+        canonical = (dim.BATCH, dim.HEADS, dim.TOKENS, dim.HEAD_DIM)
+        if self.student.names != self.teacher.names:
+            self.mismatch("layout")
+        heads = self.student.size(dim.HEADS) != self.teacher.size(dim.HEADS)
+        moved = heads or self.student.names != self.teacher.names
+        if moved:
+            self._permute_to(canonical, f"{self.student.layout or 'other'} to BHLD")
         self._heads(self.student.size(dim.HEADS), self.teacher.size(dim.HEADS))
         mine, theirs = dimension_of(self.student, dim.TOKENS), dimension_of(self.teacher, dim.TOKENS)
         if mine.size != theirs.size:
@@ -283,6 +291,9 @@ class Routes(Chain):
         if size != wanted:
             self.mismatch("head_dim")
             self.add(Linear(size, wanted, self.options.bias is not False))
+        order = tuple(canonical.index(name) for name in self.teacher.names)
+        if moved and order != (0, 1, 2, 3):
+            self.add(Permute(order, f"BHLD to {self.teacher.layout or 'other'}"))
 
     def _same_order(self, layout: str) -> None:
         if self.student.names != self.teacher.names or self.student.names[:2] != (dim.BATCH, dim.HEADS):

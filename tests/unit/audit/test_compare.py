@@ -48,6 +48,15 @@ def attention(heads: int, length: int) -> Feature:
     return feature(("batch", 2), ("heads", heads), ("tokens", length), ("keys", length))
 
 
+def heads_last(heads: int, width: int) -> Feature:
+    """As queries and keys are normalised in Qwen 3 and OLMo 2."""
+    return feature(("batch", 2), ("tokens", 64), ("heads", heads), ("head_dim", width))
+
+
+def heads_first(heads: int, width: int) -> Feature:
+    return feature(("batch", 2), ("heads", heads), ("tokens", 64), ("head_dim", width))
+
+
 def vector(name: str, size: int) -> Feature:
     return feature(("batch", 2), (name, size))
 
@@ -100,6 +109,19 @@ DISTILLED = tokens(198, 192, 2, (14, 14))
         (vector("hidden", 768), tokens(128, 192), ("rank", "hidden"), "mean over tokens → Linear(192->768)"),
         (attention(12, 197), attention(3, 197), ("heads",), "RepeatHeads(x4)"),
         (attention(4, 128), attention(12, 128), ("heads",), "MeanHeads(groups of 3)"),
+        (heads_last(4, 128), heads_last(4, 64), ("head_dim",), "Linear(64->128)"),
+        (
+            heads_last(32, 128),
+            heads_last(16, 128),
+            ("heads",),
+            "permute(BLHD to BHLD) → RepeatHeads(x2) → permute(BHLD to BLHD)",
+        ),
+        (
+            heads_last(4, 128),
+            heads_first(8, 64),
+            ("layout", "heads", "head_dim"),
+            "MeanHeads(groups of 2) → Linear(64->128) → permute(BHLD to BLHD)",
+        ),
         (replace(nchw(8, 4, 4), dtype="bfloat16"), nchw(8, 4, 4), ("dtype",), "to(bfloat16)"),
         (replace(nchw(8, 4, 4), device="cuda:1"), nchw(8, 4, 4), ("device",), "to(cuda:1)"),
     ],

@@ -48,10 +48,12 @@ def _dead(side: Side) -> Iterator[Finding]:
         groups.setdefault(key, []).append((path, side.parameter_count(module)))
     for (pattern, class_name, routed), found in groups.items():
         count = sum(parameters for _, parameters in found)
+        # A teacher that never trains again loses nothing by the heads that only its own training needed.
+        auxiliary = side.role == "teacher" and not any(structure.modules["training"])
         what = found[0][0] if len(found) == 1 else f"{pattern}: {len(found)} modules"
         yield side.found(
             f"{what} ({class_name}, {count:,} parameters) never called"
             + (", while equal modules beside them were (routing by data?)" if routed else ""),
             found[0][0],
-            severity="info" if routed else "",
+            severity="info" if routed or auxiliary else "",
         )

@@ -14,6 +14,19 @@ def _is_stage_or_block(side: Side, call: int) -> bool:
     return level == STAGE or (level == BLOCK and module in side.stages.elements)
 
 
+def _feature_changes(side: Side, call: int) -> bool:
+    """Whether the output that one would hook is what changes, and not a state that the module hands on beside it."""
+    structure = side.structure
+    tensor, end = side.feature(call).tensor, int(structure.module_calls["operator_end"][call])
+    if tensor < 0 or end >= structure.operators.rows:
+        return False
+    begin = int(structure.operators["kernel_begin"][end])
+    tensors = structure.tensors
+    later = (tensors["storage"] == tensors["storage"][tensor]) & (tensors["producer"].astype("int64") >= begin)
+    writers = {int(kernel) for kernel in tensors["producer"][later]}
+    return any(structure.kernels.text("name", kernel).split(".")[1].endswith("_") for kernel in writers)
+
+
 @rule(
     "modified-after-return",
     severity="info",
@@ -30,7 +43,11 @@ def modified_after_return(context: Context) -> Iterator[Finding]:
             call for call in range(structure.module_calls.rows) if structure.module_calls["modified_after_return"][call]
         ]
         # The end of a stage or block is what people hook; a batch norm before a ReLU is everyday.
-        outer = [call for call in changed if structure.call_children[call] and _is_stage_or_block(side, call)]
+        outer = [
+            call
+            for call in changed
+            if structure.call_children[call] and _is_stage_or_block(side, call) and _feature_changes(side, call)
+        ]
         if changed:
             first = (outer or changed)[0]
             paths = len({structure.call_path(call) for call in changed})

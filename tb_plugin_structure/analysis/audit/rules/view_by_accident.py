@@ -34,7 +34,7 @@ def view_by_accident(context: Context) -> Iterator[Finding]:
             source, outputs = side.names.inputs[kernel][0], side.names.outputs[kernel]
             target = side.names.shapes[outputs[0]] if outputs else []
             label = side.names.of(source)
-            if not exchanges(label, target) and not mixes(label, target):
+            if skews(label, target) or not (exchanges(label, target) or mixes(label, target)):
                 continue
             path = side.path_of_kernel(kernel)
             if path not in seen:
@@ -59,6 +59,18 @@ def exchanges(label: Sequence[Dimension], target: Sequence[int]) -> bool:
         return False
     moved = {d.name for d, size in zip(merged, target, strict=True) if d.size != size}
     return bool(moved & {*_FEATURES, dim.BATCH}) and bool(moved - {*_FEATURES, dim.BATCH})
+
+
+def skews(label: Sequence[Dimension], target: Sequence[int]) -> bool:
+    """Whether a view shifts each row of attention by one more place, as relative positions and sliding windows do: the
+    last two dimensions, padded before, are read with their sizes exchanged, on purpose.
+
+    >>> scores = (Dimension("batch", 2), Dimension("tokens", 5), Dimension("keys", 4))
+    >>> skews(scores, (2, 4, 5))
+    True
+    """
+    sizes = [dimension.size for dimension in label]
+    return len(sizes) > 2 and label[-1].name == dim.KEYS and [*sizes[:-2], sizes[-1], sizes[-2]] == list(target)
 
 
 def mixes(label: Sequence[Dimension], target: Sequence[int]) -> bool:
