@@ -38,6 +38,9 @@ class LightningMonitor(_Callback):  # type: ignore[misc]
         models: Name -> attribute of the LightningModule ("student", "net.backbone") or a module; None: the whole
             LightningModule as "model".
         options: As in :class:`StructureMonitor`. With several optimizers the first one is looked at.
+
+    When training ends, what ``save_hyperparameters()`` keeps and the optimizer's settings are a row in the HParams tab,
+    with the metrics that the module logged.
     """
 
     def __init__(
@@ -89,8 +92,16 @@ class LightningMonitor(_Callback):  # type: ignore[misc]
             self._monitor.step(loss if isinstance(loss, Tensor) else None)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Let go of the optimizer, close the writer that this callback made."""
+        """Write the row of hyperparameters, let go of the optimizer, close the writer that this callback made."""
+        if self._monitor is not None:
+            metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+            self._monitor.add_hyperparameters(_hyperparameters(trainer, pl_module), metrics)
         self._finish()
+
+    @property
+    def monitor(self) -> StructureMonitor | None:
+        """The monitor, for quantities of your own (``measure``); None before and after training."""
+        return self._monitor
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """A step that raised is written as far as it came."""
@@ -109,3 +120,15 @@ class LightningMonitor(_Callback):  # type: ignore[misc]
         if self._owned is not None:
             self._owned.close()
             self._owned = None
+
+
+def _hyperparameters(trainer: Any, pl_module: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for optimizer in trainer.optimizers[:1]:
+        found["optimizer"] = type(optimizer).__name__
+        found |= {
+            name: value
+            for name, value in optimizer.defaults.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        }
+    return found | dict(getattr(pl_module, "hparams", {}))

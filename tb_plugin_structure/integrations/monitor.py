@@ -103,6 +103,7 @@ class StructureMonitor:
         self._step = first_step
         self._enabled = enabled and writer.enabled
         self._pending: dict[str, float] = {}
+        self._rates: dict[str, float] = {}
         self._histograms: dict[str, statistics.Histogram] = {}
         self._looked_at = -1
         self._before: list[Tensor] = []
@@ -256,6 +257,8 @@ class StructureMonitor:
     def _before_optimizer_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if _due(self._step, self._every):
             with self._harmless():
+                # Those of this step: a scheduler may have moved on when `step` is called.
+                self._rates = self._learning_rates()
                 # With a closure (Lightning, LBFGS) the backward pass is yet to run, within the optimizer's step.
                 if not any(map(callable, (*args[1:], *kwargs.values()))):
                     self._look_at_gradients()
@@ -332,7 +335,8 @@ class StructureMonitor:
         if loss is not None:
             found["monitor/loss"] = float(loss.detach().float().mean()) if isinstance(loss, Tensor) else float(loss)
         found |= {f"monitor/{name}": float(value) for name, value in values.items()}
-        found |= self._learning_rates() | memory.in_use()
+        rates, self._rates = self._rates, {}
+        found |= (rates or self._learning_rates()) | memory.in_use()
         with torch.no_grad():
             learned.batch_norms = batch_norms(self._models.values())
             parameters = [p for model in self._models.values() for p in model.parameters()]

@@ -26,6 +26,14 @@ else:
     _Callback = _callback()
 
 
+_HYPERPARAMETERS = (
+    *("learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "optim", "max_grad_norm", "seed"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps"),
+    *("label_smoothing_factor", "fp16", "bf16", "gradient_checkpointing"),
+)
+"""Arguments of a training that shape it; not where it writes, nor what it is called."""
+
+
 class TransformersMonitor(_Callback):  # type: ignore[misc]
     """Logs and records during ``Trainer.train()``.
 
@@ -37,6 +45,9 @@ class TransformersMonitor(_Callback):  # type: ignore[misc]
         models: Further models to observe, e.g. ``{"teacher": teacher}``; the trainer's own is ``name``.
         name: Name of the trainer's model.
         options: As in :class:`StructureMonitor`.
+
+    When training ends, those of the trainer's arguments that shape it are a row in the HParams tab, with the last
+    numbers that the trainer logged.
     """
 
     def __init__(
@@ -54,6 +65,12 @@ class TransformersMonitor(_Callback):  # type: ignore[misc]
         self._owned: StructureWriter | None = None
         self._monitor: StructureMonitor | None = None
         self._region: Any = None
+        self._metrics: dict[str, float] = {}
+
+    @property
+    def monitor(self) -> StructureMonitor | None:
+        """The monitor, for quantities of your own (``measure``); None before and after training."""
+        return self._monitor
 
     def on_train_begin(
         self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, **unused: Any
@@ -95,11 +112,14 @@ class TransformersMonitor(_Callback):  # type: ignore[misc]
         if self._monitor is not None:
             numbers = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, (int, float))}
             self._monitor.add_scalars(numbers, state.global_step)
+            self._metrics |= numbers
 
     def on_train_end(self, args: Any, state: Any, control: Any, **unused: Any) -> None:
-        """Let go of the optimizer, close the writer that this callback made."""
+        """Write the row of hyperparameters, let go of the optimizer, close the writer that this callback made."""
         self._close()
         if self._monitor is not None:
+            values = {name: getattr(args, name) for name in _HYPERPARAMETERS if getattr(args, name, None) is not None}
+            self._monitor.add_hyperparameters(values, self._metrics)
             self._monitor.close()
             self._monitor = None
         if self._owned is not None:

@@ -117,10 +117,15 @@ def test_hooks_are_there_on_due_steps_only_and_a_pass_that_raises_leaves_none(tm
     model = nn.Linear(1, 1)
     with StructureWriter(tmp_path) as writer:
         monitor = StructureMonitor(writer, {"m": model}, every=2, record_every=0, pictures_every=0)
-        with pytest.raises(ZeroDivisionError), monitor.observe():
-            assert len(torch.nn.modules.module._global_forward_hooks) == before + 1
-            model(torch.zeros(1, 1))
-            raise ZeroDivisionError
+
+        def raising_step() -> None:
+            with monitor.observe():
+                assert len(torch.nn.modules.module._global_forward_hooks) == before + 1
+                model(torch.zeros(1, 1))
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            raising_step()
         monitor.step()
         with monitor.observe():
             assert len(torch.nn.modules.module._global_forward_hooks) == before

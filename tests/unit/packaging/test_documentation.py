@@ -103,22 +103,33 @@ def of_attention() -> dict[str, Any]:
 
 
 def of_monitor() -> dict[str, Any]:
-    import lightning
-    import transformers
+    return {"images": torch.randn(8, 32), "labels": torch.randint(10, (8,))}
 
-    def trainer(**options: Any) -> Any:
-        """Both trainers have this name; each page of a trainer's own imports the one it means."""
-        return (transformers.Trainer if "model" in options else lightning.Trainer)(**options)
+
+def of_lightning() -> dict[str, Any]:
+    import lightning
+
+    return {"Trainer": lightning.Trainer}
+
+
+def of_transformers() -> dict[str, Any]:
+    import transformers
 
     one = torch.tensor([5, 6, 7])
     return {
-        "Trainer": trainer,
+        "Trainer": transformers.Trainer,
         "training_arguments": transformers.TrainingArguments("trainer", report_to=[], use_cpu=True),
         "data": [{"input_ids": one, "attention_mask": torch.ones_like(one), "labels": 0}],
     }
 
 
-MORE = {"docs/alignment.md": of_alignment, "docs/attention.md": of_attention, "docs/monitor.md": of_monitor}
+MORE = {
+    "docs/alignment.md": of_alignment,
+    "docs/attention.md": of_attention,
+    "docs/monitor.md": of_monitor,
+    "docs/monitor_lightning.md": of_lightning,
+    "docs/monitor_transformers.md": of_transformers,
+}
 
 
 @pytest.mark.parametrize("document", PAGES)
