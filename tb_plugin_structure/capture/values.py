@@ -198,7 +198,7 @@ class Values:
         return row
 
     def look_again(self, tensor: Tensor) -> None:
-        """See whether a tensor was given other memory (``tensor.data = other``): then it holds the value that lies there.
+        """See whether a tensor was given other memory (``tensor.data = other``): it holds the value that lies there.
 
         While a tensor lives, whatever else lies at its address shares its storage.
         """

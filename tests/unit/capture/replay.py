@@ -84,6 +84,8 @@ def record(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
 
 def bits(tensor: Tensor) -> bytes:
+    if tensor.layout is torch.strided and not tensor.is_nested:
+        tensor = tensor.resolve_neg()
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
     if tensor.is_quantized:

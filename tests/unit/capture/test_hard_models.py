@@ -12,9 +12,12 @@ from torch import nn
 from tb_plugin_structure.capture import capture, observe
 from tb_plugin_structure.records.structure import Structure
 from tests.support.tiny_transformers import FAMILIES, tiny_model
-from tests.unit.capture.hard_models import HARD
+from tests.unit.capture.hard_models import HARD as FIRST
 from tests.unit.capture.replay import record, replay
 from tests.unit.capture.test_harmless import contents, global_hooks, hooks_of, train_step
+from tests.unit.capture.unusual_models import UNUSUAL
+
+HARD: dict[str, Any] = FIRST | UNUSUAL
 
 LAYERS: dict[str, Any] = {
     "adaptive_pool": lambda: (nn.AdaptiveAvgPool2d(2), (torch.randn(1, 2, 5, 5),)),
@@ -91,6 +94,10 @@ UNREPLAYABLE = {
     "copies_inside_the_forward": "torch.load hands a storage to a kernel",
     "quantised_layers": "weights are packed into an object of C++",
     "exception_caught_inside": "the kernel that raised has no results to compare",
+    "forward_mode_and_jacobian": "a tangent of zeros is a tensor without memory",
+    "exceptions_as_control_flow": "the kernel that raised has no results to compare",
+    "random_numbers_of_every_kind": "a generator is an object that a record does not keep",
+    "default_device_and_dtype_changed_inside": "the default dtype is no argument of the kernel",
     "encoder_on_its_fast_path_with_padding": "nested tensors with strides have no sizes",
     "nested_tensor_as_input": "nested tensors with strides have no sizes",
     "nested_tensors": "the inside of a jagged tensor is not recorded",
