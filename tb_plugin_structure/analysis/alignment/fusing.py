@@ -42,6 +42,8 @@ def fan_groups(tree: Tree, units: list[Unit]) -> list[list[int]]:
             by_input.setdefault(inputs[0], []).append(unit.node)
     groups = []
     for nodes in by_input.values():
+        if len(nodes) < 2:
+            continue
         widest = max(_ratio(tree, node) for node in nodes)
         group = [node for node in nodes if _ratio(tree, node) >= _NARROW * widest]
         if len(group) > 1:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
     """A row of the merged tree. teacher, student: rows of module_calls, -1 where the side has none."""
 
@@ -15,11 +16,11 @@ class Row:
     parent: int = -1
     kind: int = 0
     confidence: float = 0.0
-    evidence: list[str] = field(default_factory=list)
+    evidence: Sequence[str] = ()
     group: int = -1
     stack: int = -1
-    alternatives: list[int] = field(default_factory=list)
-    children: list[int] = field(default_factory=list)
+    alternatives: Sequence[int] = ()
+    children: Sequence[int] = ()
 
 
 def merge(
@@ -69,8 +70,9 @@ def merge(
     for call, above in enumerate(teacher_parent):
         siblings[above].append(call)
     for parent, numbers in inside.items():
-        numbers.sort(key=lambda number: (rows[number].student, rows[number].teacher))
-        rank = {number: place for place, number in enumerate(numbers)}
+        if len(numbers) > 1:
+            numbers.sort(key=lambda number: (rows[number].student, rows[number].teacher))
+        rank = {number: place for place, number in enumerate(numbers)} if parent in only_t else {}
         inside[parent] = _interleave(numbers, rank, only_t.pop(parent, []), rows, main_t, siblings, teacher_parent)
     for parent, numbers in only_t.items():
         inside[parent] = sorted(numbers, key=lambda number: rows[number].teacher)
@@ -82,10 +84,9 @@ def merge(
         work.extend(reversed(inside.get(number, [])))
     place = {old: new for new, old in enumerate(order)}
     result = [rows[number] for number in order]
-    for new, row in enumerate(result):
+    for old, row in zip(order, result, strict=True):
         row.parent = place[row.parent] if row.parent >= 0 else -1
-        if row.parent >= 0:
-            result[row.parent].children.append(new)
+        row.children = [place[number] for number in inside.get(old, ())]
     return result, {(row.teacher, row.student): new for new, row in enumerate(result)}
 
 

@@ -156,6 +156,8 @@ def align_labels(teacher: OperatorLabels, student: OperatorLabels, whole: Gap) -
 def _gap(teacher: OperatorLabels, student: OperatorLabels, gap: Gap) -> list[tuple[int, int]]:
     """A gap without anchors: exact when small, else in proportional pieces (what is left there is alike anyway)."""
     a, b, c, d = gap
+    if (b - a) * (d - c) <= _TINY_GAP:
+        return _heaviest_chain(teacher, student, gap)
     in_t, in_s = Counter(teacher.names[a:b]), Counter(student.names[c:d])
     matches = sum(count * in_s[name] for name, count in in_t.items())
     if matches == 0:

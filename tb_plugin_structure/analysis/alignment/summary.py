@@ -164,8 +164,19 @@ def _edit_of(
 
 
 def _output(structure: Structure, call: int) -> str:
-    outputs = structure.module_calls.values("outputs", call)
-    return "×".join(map(str, structure.shape(int(outputs[0]))[1:])) if len(outputs) else "–"
+    shape = _output_shape(structure, call)
+    return "–" if shape is None else "×".join(map(str, shape[1:]))
+
+
+def _output_shape(structure: Structure, call: int) -> list[int] | None:
+    calls, tensors = structure.module_calls, structure.tensors
+    begin, end = calls.offsets("outputs")[call : call + 2].tolist()
+    if begin == end:
+        return None
+    tensor = calls["outputs"].item(begin)
+    first, last = tensors.offsets("shape")[tensor : tensor + 2].tolist()
+    shape: list[int] = tensors["shape"][first:last].tolist()
+    return shape
 
 
 def _changed_attributes(row: Row, teacher: Structure, student: Structure) -> str:
