@@ -21,7 +21,7 @@ from tb_plugin_structure.analysis.alignment.pair_kinds import (
     DELETED,
     INSERTED,
     MOVED,
-    own_kind,
+    OwnKinds,
     whole_kind,
 )
 from tb_plugin_structure.analysis.alignment.pins import Pins, check_pins, pinned_nodes, respect_pins
@@ -109,6 +109,7 @@ class Alignment:
         parent_t = self.teacher.module_calls["parent"].tolist()
         parent_s = self.student.module_calls["parent"].tolist()
         self._links = best
+        self._own_kinds = OwnKinds(tree_t, tree_s)
         rows, place = merge(list(best), parent_t, parent_s)
         self._group(rows)
         for pair, link in best.items():
@@ -191,7 +192,7 @@ class Alignment:
         if link.how == "moved":
             row.kind = MOVED
             return
-        own = own_kind(self._tree_t, link.teacher, self._tree_s, link.student)
+        own = self._own_kinds.of(link.teacher, link.student)
         row.kind = whole_kind(own, (rows[child].kind for child in row.children)) if row.children else own
 
     def _set_confidence(self, rows: list[Row], row: Row, best: dict[tuple[int, int], Link], matcher: Matcher) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """A teacher node and a student node that correspond.
 
     score: fit in the units of evidence, about 1 for a leaf of full evidence.
@@ -49,16 +49,19 @@ class Outcome:
 
     def add(self, inner: Outcome, teacher: int, student: int) -> None:
         """Take over the outcome of a scope that begins at these offsets."""
-        for link in inner.links:
-            self.links.append(
-                replace(
-                    link,
-                    teacher=link.teacher + teacher,
-                    student=link.student + student,
-                    group=link.group + self.groups if link.group >= 0 else -1,
-                    stack=link.stack + len(self.stacks) if link.stack >= 0 else -1,
-                )
+        groups, stacks = self.groups, len(self.stacks)
+        self.links += [
+            Link(
+                node_t + teacher,
+                node_s + student,
+                score,
+                how,
+                group + groups if group >= 0 else -1,
+                stack + stacks if stack >= 0 else -1,
+                rival,
             )
+            for node_t, node_s, score, how, group, stack, rival in inner.links
+        ]
         self.stacks += [
             StackMatch(
                 found.teacher.shifted(teacher),

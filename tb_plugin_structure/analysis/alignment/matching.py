@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from tb_plugin_structure.analysis.alignment.blocks import BlockPairing, Side
 from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
@@ -123,7 +122,7 @@ class Matcher:
             before = len(outcome.links)
             self._link_units(outcome, node_t, node_s, found, i, j)
             outcome.links[before:] = [
-                replace(link, how="moved") if link.how == "sequence" else link for link in outcome.links[before:]
+                link._replace(how="moved") if link.how == "sequence" else link for link in outcome.links[before:]
             ]
         return outcome
 

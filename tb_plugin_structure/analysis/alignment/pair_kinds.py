@@ -38,26 +38,44 @@ def is_size(attribute: str) -> bool:
     return bool(_SIZE_NAME.search(attribute)) and not _NOT_SIZE.search(attribute)
 
 
-def own_kind(teacher: Tree, node_t: int, student: Tree, node_s: int) -> int:
-    """The kind of a pair from the two modules alone, not from what lies inside them."""
-    if teacher.class_name[node_t] != student.class_name[node_s]:
-        return RETYPED
-    attributes_t = teacher.attributes[teacher.module[node_t]]
-    attributes_s = student.attributes[student.module[node_s]]
-    resized = False
-    for name in attributes_t.keys() | attributes_s.keys():
-        if attributes_t.get(name) != attributes_s.get(name):
-            if (name == "groups" and _depthwise(attributes_t) and _depthwise(attributes_s)) or is_size(name):
-                resized = True
+class OwnKinds:
+    """Kinds of pairs of one teacher and one student from the two modules alone, not from what lies inside them."""
+
+    def __init__(self, teacher: Tree, student: Tree) -> None:
+        self._teacher, self._student = teacher, student
+        self._known: dict[tuple[int, int], int] = {}
+
+    def of(self, node_t: int, node_s: int) -> int:
+        teacher, student = self._teacher, self._student
+        if teacher.class_name[node_t] != student.class_name[node_s]:
+            return RETYPED
+        module_t, module_s = teacher.module[node_t], student.module[node_s]
+        key = (teacher.attribute_row[module_t], student.attribute_row[module_s])
+        own = self._known.get(key)
+        if own is None:
+            own = _from_attributes(teacher.attribute_sets[key[0]], student.attribute_sets[key[1]])
+            self._known[key] = own
+        if own != IDENTICAL:
+            return own
+        if teacher.extent[node_t] != student.extent[node_s] or teacher.entry[node_t] != student.entry[node_s]:
+            return RESIZED
+        rows_t, rows_s = teacher.own_parameters[module_t], student.own_parameters[module_s]
+        if len(rows_t) != len(rows_s):
+            return RECONFIGURED
+        shapes_t = [teacher.parameter_shapes[row] for row in rows_t]
+        return IDENTICAL if shapes_t == [student.parameter_shapes[row] for row in rows_s] else RESIZED
+
+
+def _from_attributes(teacher: dict[str, str], student: dict[str, str]) -> int:
+    """The kind that attributes alone give."""
+    kind = IDENTICAL
+    for name in teacher.keys() | student.keys():
+        if teacher.get(name) != student.get(name):
+            if (name == "groups" and _depthwise(teacher) and _depthwise(student)) or is_size(name):
+                kind = RESIZED
             else:
                 return RECONFIGURED
-    if resized or teacher.extent[node_t] != student.extent[node_s] or teacher.entry[node_t] != student.entry[node_s]:
-        return RESIZED
-    shapes_t = [teacher.parameter_shapes[row] for row in teacher.own_parameters[teacher.module[node_t]]]
-    shapes_s = [student.parameter_shapes[row] for row in student.own_parameters[student.module[node_s]]]
-    if len(shapes_t) != len(shapes_s):
-        return RECONFIGURED
-    return IDENTICAL if shapes_t == shapes_s else RESIZED
+    return kind
 
 
 def _depthwise(attributes: dict[str, str]) -> bool:

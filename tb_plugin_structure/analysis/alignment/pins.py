@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 
 from tb_plugin_structure.analysis.alignment.links import Link
@@ -140,6 +139,6 @@ def respect_pins(
     wanted = set(pairs)
     present = {(link.teacher, link.student) for link in kept}
     return [
-        *(replace(link, how="pin", score=1.0) if (link.teacher, link.student) in wanted else link for link in kept),
+        *(link._replace(how="pin", score=1.0) if (link.teacher, link.student) in wanted else link for link in kept),
         *(Link(node_t, node_s, 1.0, "pin") for node_t, node_s in pairs if (node_t, node_s) not in present),
     ]

@@ -300,13 +300,17 @@ def _describe_nodes(tree: Tree) -> None:
     own_parameters, is_holder = tree.own_parameters, structure.module_children
     operator_kinds = _OperatorNames(structure)
 
+    stated = [class_kind(*names) for names in zip(structure.module_classes, class_modules, strict=True)]
+    has_weights = [any(not is_buffer[row] for row in rows) for rows in own_parameters]
+
     def kind_of(node: int) -> str:
-        module, name = tree.module[node], tree.class_name[node]
+        module = tree.module[node]
         if tree.children[node]:
-            return _own_kind(tree, node, any(not is_buffer[row] for row in own_parameters[module]))
-        stated = class_kind(name, class_modules[module])
-        if stated and stated not in _UNSURE:
-            return stated
+            weighs = has_weights[module]
+            return _own_kind(tree, node, weighs) if weighs or stated[module] in _WITH_WEIGHTS else "block"
+        if stated[module] and stated[module] not in _UNSURE:
+            return stated[module]
+        name = tree.class_name[node]
         dimensions = [len(tree.parameter_shapes[row]) for row in own_parameters[module] if not is_buffer[row]]
         operators = partial(operator_kinds.of_call, tree.call[node])
         return leaf_kind(name, class_modules[module], operators, dimensions, bool(is_holder[module]))
@@ -352,6 +356,9 @@ def _describe_nodes(tree: Tree) -> None:
     tree.entry = [extents[row] for row in entry_row]
 
 
+_WITH_WEIGHTS = frozenset(("linear", "convolution", "transposed_convolution", "norm"))
+"""Kinds of layers that may have weights of their own and call others on the side."""
+
 _UNSURE = frozenset(("position", "embedding"))
 """Kinds that a class may state and its parameters refute."""
 
@@ -393,7 +400,7 @@ def _own_kind(tree: Tree, node: int, has_parameters: bool) -> str:
     if not has_parameters and not name.startswith("Parametrized"):
         return "block"
     kind = class_kind(name)
-    if kind not in ("linear", "convolution", "transposed_convolution", "norm"):
+    if kind not in _WITH_WEIGHTS:
         return "block"
     inside = range(node + 1, node + tree.size[node])
     return "block" if any(tree.kind[below] == kind for below in inside) else kind
