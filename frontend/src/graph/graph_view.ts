@@ -42,6 +42,8 @@ interface Anchoring {
 const MINIMAP_ROOM = 126;
 /** Pixels around an edge within which the pointer is on it. */
 const EDGE_REACH = 5;
+/** The minimap is loaded when the first picture has been complete for so long. */
+const MINIMAP_DELAY_MS = 100;
 /** Around a drawing that is shown from its top to its end, in pixels. */
 const MARGIN = 24;
 /** Text cannot be read when a drawing is shown smaller than this. */
@@ -282,11 +284,12 @@ export class GraphView {
     // The picture is complete: for screen readers, and for whoever waits for it.
     canvas.dataset.open = String(scene.openCount);
     canvas.ariaBusy = "false";
-    if (!this.minimapAsked) void this.addMinimap();
+    if (this.minimapAsked) return;
+    this.minimapAsked = true;
+    setTimeout(() => void this.addMinimap(), MINIMAP_DELAY_MS);
   }
 
   private async addMinimap(): Promise<void> {
-    this.minimapAsked = true;
     const { Minimap } = await import("./minimap");
     if (this.disposed) return;
     const { camera } = this;

@@ -43,7 +43,9 @@ describe("outline and graph", () => {
   const lowest = () => rows.length * 24 - outline.clientHeight;
 
   beforeEach(() => {
-    vi.useFakeTimers({ toFake: ["requestAnimationFrame", "cancelAnimationFrame"] });
+    vi.useFakeTimers({
+      toFake: ["requestAnimationFrame", "cancelAnimationFrame", "setTimeout", "clearTimeout"],
+    });
     isOn = true;
     outline = { scrollTop: 0, clientHeight: 48 };
     shown = graph();
@@ -61,6 +63,8 @@ describe("outline and graph", () => {
   it("end together when the graph is moved to its end, and the outline's own event leads nothing", () => {
     shown.window.at = top + 0.8 * height;
     link.graphMoved();
+    vi.advanceTimersByTime(100);
+    expect(outline.scrollTop).toBe(0);
     vi.advanceTimersByTime(1000);
     expect(Math.abs(outline.scrollTop - lowest())).toBeLessThan(2);
     link.outlineScrolled();

@@ -6,6 +6,8 @@ import { ROW_HEIGHT } from "../../ui/tokens";
 /** What is followed is reached in steps: this share of what is left, each frame. */
 const SHARE = 0.3;
 const ARRIVED_PIXELS = 1;
+/** The graph rests when it was not moved for this long. */
+const REST_MS = 120;
 
 /** What is scrolled of the outline. */
 export type Scroller = Pick<HTMLElement, "scrollTop" | "clientHeight">;
@@ -28,6 +30,7 @@ export class LinkedScroll {
   /** Where the outline was put by itself: an event from there is not the reader's. */
   private put = Number.NaN;
   private frame = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
   /** The rows of the outline when it was last moved. */
   private seen: Shown["rows"];
 
@@ -51,6 +54,7 @@ export class LinkedScroll {
     const { outline, view, rows } = this.shown;
     if (!outline || Math.abs(outline.scrollTop - this.put) < 2) return;
     this.put = Number.NaN;
+    clearTimeout(this.timer);
     // A list that has become shorter moves by itself.
     const isSame = this.seen === rows;
     this.seen = rows;
@@ -68,7 +72,14 @@ export class LinkedScroll {
     });
   }
 
+  /** The outline follows once the graph rests: a list that runs along would cost frames, and nobody reads both. */
   graphMoved(): void {
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.outlineFollows(), REST_MS);
+  }
+
+  private outlineFollows(): void {
     const { outline, view } = this.shown;
     const tops = this.placed();
     if (!tops || !view || !outline) return;
