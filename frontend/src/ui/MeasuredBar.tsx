@@ -6,7 +6,8 @@ import { type MeasuredState, nearestIndex, type ShownQuantity } from "./measured
 import { adoptStyles } from "./styles";
 
 /** Below the tools: which step the colours are of, and what they mean. */
-export function MeasuredBar({ state, name }: { state: MeasuredState; name: string }) {
+export function MeasuredBar(props: { state: MeasuredState; name: string; note?: string }) {
+  const { state, name, note } = props;
   useEffect(() => void adoptStyles(css), []);
   const steps = state.stepsOf(name);
   const shown = state.shown.value.get(name);
@@ -50,6 +51,7 @@ export function MeasuredBar({ state, name }: { state: MeasuredState; name: strin
         </span>
       )}
       <output aria-live="polite">{shown ? stepText(shown, state.step.value ?? current) : "reading …"}</output>
+      {note && <span class="soft">{note}</span>}
       {shown && <Legend state={state} shown={shown} />}
       {state.trouble.value && <span role="alert">{state.trouble.value}</span>}
     </section>

@@ -45,6 +45,8 @@ const KEYS: KeyHelp = [
   ["Ctrl+Z", "undo a change of pairs; with Shift redo"],
 ];
 
+const MERGED_NOTE = "cards: the student's value, else the teacher's";
+
 /** How far a key moves the graph. */
 const PAN_PIXELS = 80;
 
@@ -108,7 +110,17 @@ function Panes(props: { state: DiffState; commands: GraphCommands; comparison: C
     <div class="diff">
       <DiffToolbar state={state} commands={commands} />
       {measured && colouredBy && (
-        <Later load={loadMeasuredBar} with={{ state: measured.state, name: colouredBy }} />
+        <Later
+          load={loadMeasuredBar}
+          with={{
+            state: measured.state,
+            name: colouredBy,
+            note:
+              hasGraph && comparison.tree.sides.student && state.arrangementName === "merged"
+                ? MERGED_NOTE
+                : "",
+          }}
+        />
       )}
       {state.trouble.value && (
         <p class="problems" role="alert">

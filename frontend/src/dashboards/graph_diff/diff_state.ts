@@ -134,7 +134,12 @@ export class DiffState {
       const colouring = COLOURINGS.find((name) => name === this.colouring.value) ?? "kind";
       if (!value) return null;
       const colours = palette(session.dark.value);
-      const measured = this.measured.value?.painting(this.colouring.value, value.tree, colours);
+      const measured = this.measured.value?.painting(
+        this.colouring.value,
+        value.tree,
+        colours,
+        this.arrangementName === "merged",
+      );
       return measured ?? new Painting(value.tree, colours, colouring, this.verdicts.value);
     });
     effect(() => {

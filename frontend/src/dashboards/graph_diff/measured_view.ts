@@ -23,9 +23,10 @@ export class MeasuredView {
   }
 
   /** How the nodes are painted; null until the values are there. */
-  painting(colouring: string, tree: DiffTree, palette: Palette): NodePainting | null {
+  painting(colouring: string, tree: DiffTree, palette: Palette, isMerged: boolean): NodePainting | null {
     const shown = this.state.shown.value.get(measuredName(colouring) ?? "");
-    return shown ? new MeasuredPainting(shown, this.state.scaleOf(shown.quantity), tree, palette) : null;
+    if (!shown) return null;
+    return new MeasuredPainting(shown, this.state.scaleOf(shown.quantity), tree, palette, isMerged);
   }
 }
 
@@ -38,6 +39,8 @@ export class MeasuredPainting implements NodePainting {
     private readonly scale: MeasuredScale,
     private readonly tree: DiffTree,
     private readonly palette: Palette,
+    /** Whether one card stands for both sides: then it has the student's colour, where the student has a value. */
+    private readonly isMerged = false,
   ) {
     const { label, meaning } = shown.quantity;
     this.column = {
@@ -51,7 +54,8 @@ export class MeasuredPainting implements NodePainting {
   colour(node: number, side: SideName): NodeColour {
     const { tree, palette, scale } = this;
     const doubtful = tree.confidence[node]! < DOUBTFUL;
-    const value = this.value(node, side);
+    const student = this.isMerged ? this.value(node, "student") : Number.NaN;
+    const value = Number.isNaN(student) ? this.value(node, side) : student;
     const colour = scale.colour(value);
     if (!colour) return { ...palette.tones.grey, fill: palette.page, glyph: "", doubtful };
     const fill = scale.fill(value)!;

@@ -49,6 +49,7 @@ export class MeasuredColumns {
       title: quantity.meaning ? `${quantity.meaning} (${side})` : `${quantity.label} of the ${side}`,
       width: Math.max(84, 7 * (quantity.label.length + 3)),
       align: isCategory ? "start" : "end",
+      filterHint: isCategory ? "filter" : "> 0",
       text: (row) => scaleOf().text(value(row)),
       ...(isCategory ? {} : { number: value }),
       render: (cell, row) => {
