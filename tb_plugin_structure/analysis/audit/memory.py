@@ -46,18 +46,22 @@ class TrainingMemory(NamedTuple):
         return f"Training memory at the recorded batch {bytes_text(self.total)}: {parts}"
 
 
+_MOST_BYTES = 1 << 60
+"""Totals of a damaged record can be larger; the sum of all must fit a message."""
+
+
 def training_memory(teacher: structure_pb2.Totals, student: structure_pb2.Totals) -> TrainingMemory:
     """Weights of both, and what AdamW and one backward pass add for the student; buffers count as weights."""
     share = student.trainable_parameters / student.parameters if student.parameters else 0.0
-    return TrainingMemory(
+    sizes = (
         teacher.parameter_bytes + teacher.buffer_bytes,
         student.parameter_bytes + student.buffer_bytes,
         round(share * student.parameter_bytes),
         ADAMW_STATE_BYTES * student.trainable_parameters,
         student.saved_bytes or student.activation_bytes,
         teacher.peak_bytes,
-        bool(student.saved_bytes),
     )
+    return TrainingMemory(*(min(size, _MOST_BYTES) for size in sizes), bool(student.saved_bytes))
 
 
 def bytes_text(count: float) -> str:

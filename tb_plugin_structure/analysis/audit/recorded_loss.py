@@ -68,6 +68,22 @@ class RecordedLoss:
                 if len(operands) == 2 and self.outside.shape(operands[0]) != self.outside.shape(operands[1]):
                     yield kernel, operands[0], operands[1], result
 
+    def grows_both(self, first: int, second: int, result: tuple[int, ...]) -> bool:
+        """Whether both operands of a broadcast are smaller than its result."""
+        return all(prod(self.outside.shape(tensor)) < prod(result) for tensor in (first, second))
+
+    def feature_of(self, tensor: int) -> tuple[str, str]:
+        """(role, module path) of the feature that a value is, seen through kernels that change neither its shape nor
+        read another of its size; ("", "") where it is none."""
+        producers, shape = self.outside.tensors["producer"], self.outside.shape(tensor)
+        while (kernel := int(producers[tensor])) >= 0:
+            alike = [t for t in self.inputs(kernel) if self.outside.shape(t) == shape]
+            if len(alike) != 1:
+                return "", ""
+            tensor = alike[0]
+        (role, *others) = (*self.origin.get(tensor, ()), "")
+        return (role, self.outside.tensors.text("name", tensor).partition("/")[2]) if len(others) == 1 else ("", "")
+
 
 def recorded_loss(context: Context) -> RecordedLoss | None:
     """What ran between the models of the step; None when no step was recorded."""

@@ -18,7 +18,7 @@ from tb_plugin_structure.analysis.audit.formats import csv_text, json_text, mark
 from tb_plugin_structure.analysis.audit.memory import TrainingMemory, training_memory
 from tb_plugin_structure.analysis.audit.rows import MODEL_STAGE, Row, StageCost
 from tb_plugin_structure.analysis.audit.side import Side
-from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES, STAGE
+from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES, MODEL, STAGE
 from tb_plugin_structure.records.schema import AUDIT_ROWS, AUDIT_STAGES
 from tb_plugin_structure.records.strings import StringPool
 from tb_plugin_structure.records.table import columns_from_rows, encode_table
@@ -103,7 +103,8 @@ class AuditReport:
 
     def summary(self) -> str:
         """One sentence a person could say aloud."""
-        shown = [row for row in self.rows if row.level in (STAGE, BLOCK)] or self.rows
+        shown = [row for row in self.rows if row.level in (STAGE, BLOCK)]
+        shown = shown or [row for row in self.rows if row.level != MODEL] or self.rows
         counted = Counter(
             row.verdict for row in shown if row.verdict != INCOMPATIBLE or row.comparison.is_refused_feature
         )

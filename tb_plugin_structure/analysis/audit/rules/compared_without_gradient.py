@@ -55,14 +55,17 @@ def _gradient_paths(loss: RecordedLoss) -> tuple[dict[int, set[int]], dict[int, 
             reached = [t for t in reads if t in live[feature] or t in cut_by[feature]]
             if not reached:
                 continue
-            goes_on = any(t in live[feature] for t in reached)
+            # The record holds what a tensor requires in the end: detach().requires_grad_() looks alive again.
+            is_cut = loss.kernels[kernel] == "detach"
+            was_live = any(t in live[feature] for t in reached)
+            goes_on = was_live and not is_cut
             for made in loss.outside.kernels.values("outputs", kernel).tolist():
                 if goes_on and tensors["requires_grad"][made]:
                     live[feature].add(made)
                     cut_by[feature].pop(made, None)
                 elif made not in live[feature]:
                     before = next((cut_by[feature][t] for t in reached if t in cut_by[feature]), kernel)
-                    cut_by[feature].setdefault(made, kernel if goes_on else before)
+                    cut_by[feature].setdefault(made, kernel if was_live else before)
     return live, cut_by
 
 

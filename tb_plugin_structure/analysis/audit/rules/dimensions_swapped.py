@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit import feature as dim
+from tb_plugin_structure.analysis.audit.batch_order import batch_given_first
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.forms import describe
 from tb_plugin_structure.analysis.audit.side import Side
@@ -39,15 +40,8 @@ def dimensions_swapped(context: Context) -> Iterator[Finding]:
 
 
 def _batch_second(side: Side) -> Iterator[Finding]:
-    """A module with batch_first=False whose input comes from an image or a signal with the batch in front."""
-    structure = side.structure
-    for call in side.names.sequence_first_calls:
-        inputs = structure.module_calls.values("inputs", call).tolist()
-        label = side.names.traced(inputs[0]) if inputs else None
-        if label is None or len(label) != 3 or label[0].name != dim.BATCH:
-            continue
-        if label[1].name == dim.LENGTH or (label[1].name == dim.TOKENS and label[1].grid is not None):
-            path = structure.call_path(call)
-            names = ", ".join(dimension.text() for dimension in label)
-            yield side.found(f"{path or 'the model'} has batch_first=False and is given [{names}]", path)
-            return
+    given = batch_given_first(side)
+    if given is not None:
+        path = side.structure.call_path(given[0])
+        names = ", ".join(dimension.text() for dimension in given[1])
+        yield side.found(f"{path or 'the model'} has batch_first=False and is given [{names}]", path)

@@ -18,7 +18,9 @@ def loss_shape_mismatch(context: Context) -> Iterator[Finding]:
     loss = recorded_loss(context)
     if loss is None:
         return
-    for kernel, first, second, _ in loss.broadcasts():
+    for kernel, first, second, result in loss.broadcasts():
+        if loss.grows_both(first, second, result):
+            continue  # silent-broadcast says what becomes of it
         roles = [loss.origin.get(tensor, frozenset()) for tensor in (first, second)]
         if {"teacher"} in roles and any("student" in side and "teacher" not in side for side in roles):
             shapes = [loss.outside.shape(tensor) for tensor in (first, second)]

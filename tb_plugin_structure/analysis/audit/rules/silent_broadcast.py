@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
@@ -24,7 +23,7 @@ def silent_broadcast(context: Context) -> Iterator[Finding]:
         return
     for kernel, first, second, result in loss.broadcasts():
         shapes = [loss.outside.shape(tensor) for tensor in (first, second)]
-        if all(prod(shape) < prod(result) for shape in shapes):
+        if loss.grows_both(first, second, result):
             yield Finding(
                 f"{loss.where(kernel)}: {list(shapes[0])} and {list(shapes[1])} broadcast to {list(result)}",
                 subject="outside",
