@@ -74,6 +74,27 @@ def test_a_link_shows_the_same_rows(server: TensorBoardServer, open_tab: OpenTab
     expect(tab.frame.locator(".grid")).to_contain_text("conv1")
 
 
+def test_chips_show_as_many_rows_as_they_and_the_sentence_say(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "shape_audit", PAIR)
+    expect(tab.frame.locator("body")).to_contain_text(
+        "Of 18 paired stages and blocks 5 match as they are, 13 need an adapter; 8 only in the teacher", timeout=30_000
+    )
+    for word, count in (("match", 5), ("adapt", 13), ("unmatched", 8)):
+        chip = tab.frame.get_by_role("button", name=re.compile(rf"\b{count} {word}"))
+        chip.click()
+        expect(tab.frame.locator(".row-count")).to_contain_text(f"{count} of 183 rows")
+        chip.click()
+
+
+def test_the_ratios_are_in_view_in_a_narrow_window_with_findings(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "shape_audit", PAIR)
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
+    expect(tab.frame.get_by_role("region", name="Findings")).to_be_visible(timeout=30_000)
+    expect(tab.frame.locator(".grid-body .grid-row").first).to_be_visible()
+    sizes = tab.frame.locator(".grid").evaluate("grid => [grid.clientWidth, grid.scrollWidth]")
+    assert sizes[0] == sizes[1], sizes
+
+
 def test_a_chip_is_a_filter(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "shape_audit", PAIR)
     tab.frame.locator(".chip", has_text="adapt").click(timeout=30_000)

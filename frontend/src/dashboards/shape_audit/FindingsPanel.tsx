@@ -43,6 +43,7 @@ export function FindingsPanel({
               </span>
               <span>
                 <span class="visually-hidden">{style.word}: </span>
+                <Subject of={finding.subject} />
                 {finding.message}
               </span>
             </button>
@@ -63,5 +64,18 @@ export function FindingsPanel({
         );
       })}
     </ol>
+  );
+}
+
+/** Whose module it is; a finding about both needs no letter. */
+function Subject({ of }: { of: string }) {
+  if (of !== "teacher" && of !== "student") return null;
+  return (
+    <>
+      <span class="letter" data-tip={`of the ${of}`} aria-hidden="true">
+        {of === "teacher" ? "T" : "S"}
+      </span>
+      <span class="visually-hidden">{of}: </span>
+    </>
   );
 }

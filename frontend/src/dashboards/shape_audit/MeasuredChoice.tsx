@@ -1,7 +1,6 @@
 import { MeasuredBar } from "../../ui/MeasuredBar";
 import type { AuditState } from "./audit_state";
 import type { MeasuredColumns } from "./measured_columns";
-import { measuredNames } from "./measured_names";
 
 /** By which measured quantity the table is coloured. */
 export function MeasuredChoice({ state, measured }: { state: AuditState; measured: MeasuredColumns }) {
@@ -30,7 +29,7 @@ export function MeasuredChoice({ state, measured }: { state: AuditState; measure
 }
 
 /** The step of what is shown; nothing while no measured column is. */
-export function MeasuredStep({ state, measured }: { state: AuditState; measured: MeasuredColumns }) {
-  const name = state.colour.value || measuredNames(state.columns.value)[0];
+export function MeasuredStep({ measured }: { measured: MeasuredColumns }) {
+  const name = measured.leading;
   return name ? <MeasuredBar state={measured.state} name={name} /> : null;
 }

@@ -27,6 +27,7 @@ const KEYS = [
   ["n  N", "next, previous finding"],
   ["y", "copy the adapter's code"],
   ["l", "stages, blocks, leaves"],
+  ["[ ]", "step before, after, of measured values"],
 ] as const;
 
 const LEVEL_NAMES = [
@@ -63,6 +64,8 @@ export function PairAudit({ session, state, empty }: PairAuditProps) {
     n: () => step(1),
     N: () => step(-1),
     l: () => state.setLevel((state.level.value % 3) + 1),
+    "[": () => state.measured.value?.moveStep(-1) ?? false,
+    "]": () => state.measured.value?.moveStep(1) ?? false,
     y: () => {
       const code = table?.rows.text("adapter_code", state.selected.value) ?? "";
       if (state.selected.value >= 0 && code !== "")
@@ -147,7 +150,7 @@ export function PairAudit({ session, state, empty }: PairAuditProps) {
                   <TotalsLine table={shown} />
                 </TableTools>
                 {state.measured.value && (
-                  <Later load={loadMeasuredStep} with={{ state, measured: state.measured.value }} />
+                  <Later load={loadMeasuredStep} with={{ measured: state.measured.value }} />
                 )}
                 <div class="table-host">
                   <DataTable

@@ -38,7 +38,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       id: name,
       label: `${SIDES[name]} module`,
       title: `Module of the ${name}, and its class`,
-      width: 172,
+      width: 148,
       grow: 3,
       monospace: true,
       text: (row) => moduleText(rows, name, row),
@@ -48,7 +48,7 @@ export function auditColumns(rows: AuditRows, model: () => TableModel | null): T
       id: `${name}_shape`,
       label: `${SIDES[name]} shape`,
       title: `Shape of the ${name}'s output; sorted by number of elements`,
-      width: 106,
+      width: 100,
       grow: 0.6,
       monospace: true,
       filterHint: "filter",
@@ -246,7 +246,7 @@ function verdictColumn(rows: AuditRows): TableColumn {
   return {
     id: "verdict",
     label: "verdict",
-    width: 116,
+    width: 124,
     text: (row) => word(row),
     render: (cell, row) => {
       const style = verdictStyle(rows.verdict(row));
@@ -280,7 +280,7 @@ function adapterColumn(rows: AuditRows): TableColumn {
     id: "adapter",
     label: "adapter",
     title: "What the student's feature needs before it can be compared; the button copies PyTorch code",
-    width: 158,
+    width: 140,
     grow: 2,
     monospace: true,
     text: (row) => rows.text("adapter", row),

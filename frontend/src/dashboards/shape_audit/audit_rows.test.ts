@@ -121,6 +121,11 @@ describe("the rows of an audit", () => {
     expect(rows.place(4)).toBe("T:layer1.0");
   });
 
+  it("counts what the report's sentence counts: not the model's own row", () => {
+    const counted = [0, 1, 2, 3, 4, 5].filter((row) => rows.isCounted(row));
+    expect(counted).toEqual([1, 2, 3, 4, 5]);
+  });
+
   it("hands a row its findings", () => {
     expect(rows.findings(1).map((finding) => finding.rule)).toEqual(["teacher-trainable"]);
     expect(rows.findings(0)).toEqual([]);

@@ -1,4 +1,4 @@
-import type { Audit, Finding, Verdict } from "../../gen/tb_plugin_structure/v1/audit_pb";
+import { type Audit, type Finding, Verdict } from "../../gen/tb_plugin_structure/v1/audit_pb";
 import type { DecodedAudit } from "../../wire/audit";
 
 export type SideName = "teacher" | "student";
@@ -130,6 +130,15 @@ export class AuditRows {
 
   level(row: number): number {
     return this.number("level", row);
+  }
+
+  /**
+   * Whether a row counts in sums of verdicts, as the report's summary has them: the model's own row repeats what its
+   * parts say, and values that no input reaches (tables of positions) are nobody's obstacle.
+   */
+  isCounted(row: number): boolean {
+    if (this.level(row) === 0) return this.count === 1;
+    return this.verdict(row) !== Verdict.INCOMPATIBLE || !this.texts("classes", row).includes("constant");
   }
 
   findings(row: number): readonly Finding[] {

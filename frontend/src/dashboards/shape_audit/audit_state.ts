@@ -64,7 +64,9 @@ export class AuditState {
       const wanted = new Set(
         VERDICTS.filter((style) => this.verdicts.value.has(style.id)).map((style) => style.verdict),
       );
-      return rows === undefined || wanted.size === 0 ? null : (row) => wanted.has(rows.verdict(row));
+      return rows === undefined || wanted.size === 0
+        ? null
+        : (row) => rows.isCounted(row) && wanted.has(rows.verdict(row));
     });
     this.columns = computed(() => {
       const chosen =
@@ -162,13 +164,16 @@ export class AuditState {
     });
   }
 
-  /** Rows of each verdict at the level shown, whatever else is filtered. */
+  /**
+   * Rows of each verdict at the level shown, whatever else is filtered: at the level of blocks the numbers of the
+   * sentence above.
+   */
   verdictCounts(): Map<string, number> {
     const counts = new Map(VERDICTS.map((style) => [style.id, 0]));
     const rows = this.audit.value?.rows;
     const byVerdict = new Map(VERDICTS.map((style) => [style.verdict as number, style.id]));
     for (let row = 0; row < (rows?.count ?? 0); row++) {
-      if (rows === undefined || rows.level(row) > this.level.value) continue;
+      if (rows === undefined || rows.level(row) > this.level.value || !rows.isCounted(row)) continue;
       const id = byVerdict.get(rows.verdict(row)) ?? "";
       counts.set(id, (counts.get(id) ?? 0) + 1);
     }

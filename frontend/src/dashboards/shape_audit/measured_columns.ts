@@ -22,6 +22,18 @@ export class MeasuredColumns {
     this.state = new MeasuredState(audit.session, wanted, audit.measuredStep);
   }
 
+  /** The quantity whose steps are gone through: the one that colours, else the first that is shown. */
+  get leading(): string {
+    return this.audit.colour.value || (measuredNames(this.audit.columns.value)[0] ?? "");
+  }
+
+  /** To the step before or after; false when nothing measured is shown. */
+  moveStep(by: number): boolean {
+    if (!this.leading) return false;
+    this.state.moveStep(this.leading, by);
+    return true;
+  }
+
   /** Two columns for each quantity; cells without a value stay empty. */
   columns(rows: AuditRows): TableColumn[] {
     return this.state.quantities.peek().flatMap((quantity) => {
