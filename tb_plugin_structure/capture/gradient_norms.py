@@ -26,12 +26,17 @@ def _wide(dtype: torch.dtype) -> torch.dtype | None:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else None
 
 
+def has_value(norm: Tensor) -> bool:
+    """Whether there is a number behind it: not on the meta device, nor in a pass that computes nothing."""
+    return not norm.is_meta and not isinstance(norm, FakeTensor)
+
+
 def values_of(norms: Sequence[Tensor]) -> list[float]:
     """One transfer a device instead of one a parameter."""
     found = [math.nan] * len(norms)
     devices: dict[torch.device, list[int]] = {}
     for position, norm in enumerate(norms):
-        if not norm.is_meta and not isinstance(norm, FakeTensor):
+        if has_value(norm):
             devices.setdefault(norm.device, []).append(position)
     for positions in devices.values():
         stacked = torch.stack([norms[position].double() for position in positions]).tolist()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tb_plugin_structure.capture.gradient_norms import norm_of, values_of
+from tb_plugin_structure.capture.gradient_norms import has_value, norm_of, values_of
 from tb_plugin_structure.capture.observer import ObservedModel
 from tb_plugin_structure.capture.output_gradients import OutputGradients
 from tb_plugin_structure.records.measurement import Measurement
@@ -95,6 +95,8 @@ class GradientFlow:
         for path, parameter in self._parameters[index]:
             norm = norms.get(path, math.nan)
             reached = path in norms
+            if math.isnan(norm) and reached and has_value(self._norms[index][path]):
+                norm = math.inf  # a gradient that is not finite; NaN says that there is no value
             if reached:
                 for module in _ancestors(model, owners.get(path, [])):
                     below[module] += norm * norm

@@ -345,8 +345,6 @@ class StructureMonitor:
             )
             for name, model in self._models.items():
                 found |= self._weights(name, model, learned) | _batch_statistics(name, model, learned)
-            if self._measures:
-                self._write_measurements(learned, outputs)
         self._writer.add_summary(summaries.scalars(found), self._step)
         if _due(self._step, self._pictures_every):
             for name, model in self._models.items():
@@ -354,6 +352,8 @@ class StructureMonitor:
         histograms, self._histograms = self._histograms, {}
         if histograms:
             self._writer.add_summary(summaries.histograms(histograms), self._step)
+        if self._measures:
+            self._write_measurements(learned, outputs)
         self._writer.flush()
 
     def _write_measurements(self, values: StepValues, outputs: ModuleOutputs | None) -> None:

@@ -160,13 +160,13 @@ export class Session {
   goTo(tab: TabName): void {
     // A report holds one tab.
     if (tab === this.tab || isReport()) return;
-    const { t, s, policy, policies, pins, at } = this.url.values();
+    const { t, s, policy, policies, pins, at, mstep } = this.url.values();
     const values: Record<string, string> = {};
     // Attention records have tags of their own: the same models are looked up among them.
     const shared =
       tab === "attention" || this.tab === "attention"
         ? { t: this.counterpart(this.teacher.value, tab), s: this.counterpart(this.student.value, tab), at }
-        : { t, s, policy, policies, pins, at };
+        : { t, s, policy, policies, pins, at, mstep };
     for (const [key, value] of Object.entries(shared)) if (value) values[key] = value;
     rememberFocus(TABS[tab].plugin);
     this.host.location.goTo(TABS[tab].plugin, values);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 
 from tb_plugin_structure import Quantity, StructureMonitor, StructureWriter
 from tb_plugin_structure.records.measurement import Measurement
-from tests.support.read_summaries import measurements_in
+from tests.support.read_summaries import measurements_in, scalars
 
 
 class Half(nn.Module):
@@ -162,3 +163,22 @@ def test_paths_are_those_of_the_structure_when_the_model_is_wrapped(tmp_path: Pa
 
     found = train(tmp_path, DataParallel(Half()))[0]
     assert "body.0" in found.quantity("gradient_norm")
+
+
+def test_scalars_are_written_even_where_a_step_was_measured_before(tmp_path: Path) -> None:
+    with StructureWriter(tmp_path) as writer:
+        for _ in range(2):  # a training that begins again with the same writer
+            monitor = StructureMonitor(writer, {"m": nn.Linear(1, 1)}, every=1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                monitor.step(2.0)
+    assert scalars(tmp_path)["monitor/loss"] == {0: 2.0}
+    assert len(measurements_in(tmp_path)["measurement/m//monitor"]) == 1
+
+
+def test_a_recorded_gradient_that_is_not_finite_is_infinite(tmp_path: Path) -> None:
+    model = nn.Linear(1, 1, bias=False)
+    with StructureWriter(tmp_path) as writer, writer.record_step({"m": model}, step=0):
+        (model(torch.ones(1, 1)) * math.nan).sum().backward()
+    flow = measurements_in(tmp_path)["measurement/m"][0][1]
+    assert flow.quantity("gradient_norm", 1) == {"weight": math.inf}

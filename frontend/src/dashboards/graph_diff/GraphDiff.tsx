@@ -40,6 +40,7 @@ const KEYS: KeyHelp = [
   ["+ −", "zoom"],
   ["e  c", "open everything, back to the first picture"],
   ["u  d  p", "upstream, downstream, between two nodes"],
+  ["[ ]", "step before, after, of measured colours"],
   ["m", "pair the two chosen nodes"],
   ["x", "unpair"],
   ["Ctrl+Z", "undo a change of pairs; with Shift redo"],
@@ -247,6 +248,8 @@ function useDiffKeys(state: DiffState, commands: GraphCommands): void {
     p: () => toggleCone(state, "between"),
     m: () => pairChosen(state),
     x: () => unpair(state),
+    "[": () => moveMeasured(state, -1),
+    "]": () => moveMeasured(state, 1),
     "Ctrl+z": () => state.undo(),
     "Ctrl+Shift+z": () => state.redo(),
     Escape: () => {
@@ -262,6 +265,15 @@ function useDiffKeys(state: DiffState, commands: GraphCommands): void {
 
 function toggleCone(state: DiffState, direction: "upstream" | "downstream" | "between"): void {
   state.cone.value = state.cone.value === direction ? null : direction;
+}
+
+/** To another step of what the colours are of; false when they are of something else. */
+function moveMeasured(state: DiffState, by: number): boolean {
+  const name = measuredName(state.colouring.value);
+  const measured = state.measured.value;
+  if (!name || !measured) return false;
+  measured.state.moveStep(name, by);
+  return true;
 }
 
 function pairChosen(state: DiffState): void {
