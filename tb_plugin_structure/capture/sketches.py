@@ -45,7 +45,7 @@ class Samples:
                     elements = tensor.numel()
                     if elements < 2:
                         continue
-                    sample = tensor.reshape(-1)
+                    sample = tensor if tensor.dim() == 1 else tensor.reshape(-1)
                     device = sample.device
                     if elements > SKETCH_LENGTH:
                         sample = sample.index_select(0, _positions(elements, device))
