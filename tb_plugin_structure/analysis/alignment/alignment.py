@@ -199,7 +199,6 @@ class Alignment:
         above = rows[row.parent] if row.parent >= 0 else None
         if row.teacher < 0 or row.student < 0:
             row.confidence = min(UNPAIRED, above.confidence if above is not None else 1.0)
-            row.evidence = []
             return
         link = best[row.teacher, row.student]
         parent = above.confidence if above is not None and above.teacher >= 0 and above.student >= 0 else 1.0

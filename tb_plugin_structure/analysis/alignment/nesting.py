@@ -101,9 +101,21 @@ def _possible(
     holds_t, holds_s = inner_t.holds[nodes_t], inner_s.holds[nodes_s]
     stands = np.where(holds_s, inner_s.may_stand[nodes_s], inner_t.may_stand[nodes_t])
     alone = np.where(holds_s, inner_s.is_alone[nodes_s], inner_t.is_alone[nodes_t])
-    mixed = (holds_t != holds_s) & stands & (alone | (overlaps >= _LEAST_SHARE))
+    says = np.where(holds_s, inner_s.states_kind[nodes_s], inner_t.states_kind[nodes_t])
+    says |= _segments(inner_t.tree, inner_s.tree, nodes_t, nodes_s)
+    mixed = (holds_t != holds_s) & stands & ((alone & says) | (overlaps >= _LEAST_SHARE))
     possible: Array = (free_t[nodes_t] | free_s[nodes_s]) & ((holds_t & holds_s & (overlaps >= LEAST_OVERLAP)) | mixed)
     return possible
+
+
+def _segments(teacher: Tree, student: Tree, nodes_t: Array, nodes_s: Array) -> Array:
+    """Whether the path segments of pairs of nodes are equal."""
+    codes: dict[str, int] = {}
+    of_t, of_s = (
+        np.array([codes.setdefault(name, len(codes)) for name in tree.segment], np.int64) for tree in (teacher, student)
+    )
+    equal: Array = of_t[nodes_t] == of_s[nodes_s]
+    return equal
 
 
 class _Inner:
@@ -123,6 +135,9 @@ class _Inner:
         self.holds: Array = np.array(list(map(bool, tree.children)), bool)
         self.may_stand: Array = np.array(tree.call, np.int64) >= 0
         """Whether each node is a call, which a container is not."""
+        stated = {name: bool(class_kind(name)) for name in dict.fromkeys(tree.class_name)}
+        self.states_kind: Array = np.array(list(map(stated.__getitem__, tree.class_name)), bool)
+        """Whether each node's class states a kind."""
         self.heaviest = [0.0] * len(tree)
         for node in range(len(tree) - 1, 0, -1):
             own = self.heaviest[node] if tree.children[node] else SUBSTANCE[tree.kind[node]]
