@@ -51,7 +51,7 @@ def _class_exchanges(kind: type) -> bool:
 
 
 def _code_within_reach(kind: type) -> Iterator[CodeType]:
-    """Code of ``forward`` and of what it names, directly or through others: methods of the class, functions beside it."""
+    """Code of ``forward`` and of what it names, directly or through others: methods of the class, functions."""
     named: dict[str, Any] = {}
     for ancestor in reversed(kind.__mro__):
         if ancestor.__module__.partition(".")[0] not in ("torch", "builtins"):
@@ -90,11 +90,9 @@ def _code_of(value: Any) -> Iterator[CodeType]:
 
 @lru_cache(maxsize=8192)
 def _assigns_data(code: CodeType) -> bool:
-    if "data" in code.co_names and any(
-        instruction.opname == "STORE_ATTR" and instruction.argval == "data"
-        for instruction in dis.get_instructions(code)
-    ):
-        return True
-    if {"setattr", "swap_tensors", "set_data"}.intersection(code.co_names):
-        return "swap_tensors" in code.co_names or "set_data" in code.co_names or "data" in code.co_consts
-    return False
+    names = code.co_names
+    if "data" in names:
+        stored = [each.argval for each in dis.get_instructions(code) if each.opname == "STORE_ATTR"]
+        if "data" in stored:
+            return True
+    return "swap_tensors" in names or "set_data" in names or ("setattr" in names and "data" in code.co_consts)

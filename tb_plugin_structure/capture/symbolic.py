@@ -21,6 +21,7 @@ from tb_plugin_structure.records.dimensions import holds, predict
 from tb_plugin_structure.records.structure import Structure
 
 MAXIMUM_CONDITIONS = 64
+MAXIMUM_EQUATIONS_NOTED = 4
 
 
 class _Found(NamedTuple):
@@ -30,6 +31,8 @@ class _Found(NamedTuple):
     shapes: dict[int, tuple[str, ...]]
     dimensions: list[tuple[str, str, int, int, str]]
     conditions: list[str]
+    lines: dict[str, str]
+    """What is fixed ("T = 12") or taken for true ("3*H*W == 2592") -> 'file:line' that asked."""
 
 
 def add_symbolic_dimensions(
@@ -108,7 +111,7 @@ def _read(structure: Structure, run: Any, inputs: Sequence[SymbolicInput]) -> _F
     for row in range(structure.tensors.rows):
         if row not in shapes and structure.tensors["parameter"][row] >= 0:
             shapes[row] = tuple(map(str, structure.shape(row)))
-    _spread(structure, shapes)
+    _spread(structure, shapes, ended_early=run.error is not None)
 
     dimensions = [
         (name, item.path, at, sizes[name], text(resolved[name]) or name)
@@ -119,7 +122,9 @@ def _read(structure: Structure, run: Any, inputs: Sequence[SymbolicInput]) -> _F
     for symbol, (call, position) in run.data.items():
         dimensions.append((data[symbol], _maker(structure, run, call, position), 0, values.get(data[symbol], -1), ""))
     fixed = [f"{name} == {text}" for name, _, _, _, text in dimensions if text not in ("", name)]
-    return _Found(run, shapes, dimensions, [*fixed, *_conditions(run, {**names, **data}, values)])
+    lines = {name: run.asked_about(run.symbols[name]) for name, _, _, _, text in dimensions if text not in ("", name)}
+    others = _conditions(run, {**names, **data}, values)
+    return _Found(run, shapes, dimensions, [*fixed, *others], lines | others)
 
 
 def _constants(run: Any) -> dict[Any, Any]:
@@ -191,8 +196,12 @@ def _matched(recorded: Sequence[str], symbolic: Sequence[str]) -> list[tuple[int
     ]
 
 
-def _spread(structure: Structure, shapes: dict[int, tuple[str, ...]]) -> None:
-    """A value that lies exactly where another one lies has its shape: what a tensor is after a write through a view."""
+def _spread(structure: Structure, shapes: dict[int, tuple[str, ...]], *, ended_early: bool) -> None:
+    """A value that lies exactly where another one lies has its shape: what a tensor is after a write through a view.
+
+    Where the pass on symbols ended early a slice may lie there too, which happens to be as long as the whole: then only
+    what was written in place counts.
+    """
     tensors = structure.tensors
     place: dict[Any, tuple[str, ...]] = {}
     storages, offsets = tensors["storage"].tolist(), tensors["storage_offset"].tolist()
@@ -205,11 +214,19 @@ def _spread(structure: Structure, shapes: dict[int, tuple[str, ...]]) -> None:
         return
     for row, found in shapes.items():
         place.setdefault(key(row), found)
+    producers = tensors["producer"].tolist()
     for row in missing:
-        if key(row) in place:
+        written = producers[row] >= 0 and _writes(structure.kernels.text("name", producers[row]))
+        if key(row) in place and (written or not ended_early):
             shapes[row] = place[key(row)]
         elif not structure.shape(row):
             shapes[row] = ()
+
+
+def _writes(kernel: str) -> bool:
+    """Whether a kernel writes in place, by the convention of its name: 'aten.add_.Tensor', 'aten.add.out'."""
+    _, packet, overload = f"{kernel}..".split(".")[:3]
+    return (packet.endswith("_") and not packet.endswith("__")) or "out" in overload
 
 
 def _maker(structure: Structure, run: Any, call: tuple[int, int], position: int) -> str:
@@ -219,19 +236,20 @@ def _maker(structure: Structure, run: Any, call: tuple[int, int], position: int)
     return f"{name} in {path}" if path else str(name)
 
 
-def _conditions(run: Any, names: Mapping[Any, str], values: Mapping[str, int]) -> list[str]:
+def _conditions(run: Any, names: Mapping[Any, str], values: Mapping[str, int]) -> dict[str, str]:
+    """Condition -> 'file:line' of what asked."""
     from tb_plugin_structure.capture.symbolic_expressions import Unprintable, simplified, text_of
 
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     usual = _usual_sizes(list(names.values()))
     for condition in run.conditions:
         try:
             text = text_of(simplified(run.resolved(condition)), names)
             if text not in found and holds(text, values) and _restricts(text, usual):
-                found[text] = None
+                found[text] = run.asked_about(condition)
         except (Unprintable, ValueError):
             continue
-    return list(found)
+    return found
 
 
 def _restricts(condition: str, sizes: Sequence[Mapping[str, int]]) -> bool:
@@ -252,12 +270,23 @@ def _usual_sizes(names: Sequence[str]) -> list[dict[str, int]]:
 
 def _notes(structure: Structure, found: _Found) -> list[str]:
     notes = []
-    fixed = [f"{name} = {expression}" for name, _, _, _, expression in found.dimensions if expression not in ("", name)]
+
+    def at(what: str) -> str:
+        return f" ({found.lines[what]})" if found.lines.get(what) else ""
+
+    fixed = [
+        f"{name} = {expression}{at(name)}"
+        for name, _, _, _, expression in found.dimensions
+        if expression not in ("", name)
+    ]
     if fixed:
         notes.append(
             f"Symbolic dimensions that are not free: {', '.join(fixed)}. The model fixes them, or it turns them into "
             "plain numbers with len(), int() or range(), which symbols cannot follow."
         )
+    equal = [f"{text}{at(text)}" for text in found.conditions if "==" in text and text in found.lines]
+    if equal:
+        notes.append(f"Symbolic dimensions hold only where {' and '.join(equal[:MAXIMUM_EQUATIONS_NOTED])}.")
     error = found.run.error
     missing = structure.tensors.rows - len(found.shapes)
     if error is not None:

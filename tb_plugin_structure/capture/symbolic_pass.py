@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
@@ -22,6 +22,7 @@ from tb_plugin_structure.capture.kernels import facts_of
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments, named_tensors
 from tb_plugin_structure.capture.symbolic_inputs import SymbolicInput
+from tb_plugin_structure.capture.symbolic_questions import QuestionedShapes
 from tb_plugin_structure.capture.weightless import fake_weights
 
 CallKey = tuple[int, int]
@@ -65,6 +66,12 @@ class SymbolicPass:
         """A size with everything that the pass found out about its symbols."""
         return size if isinstance(size, int) else self.environment.replace(size)
 
+    def asked_about(self, size: Any) -> str:
+        """'file:line' of what decided about a symbol or took a condition for true; '' when that is not known."""
+        return str(
+            self.environment.asked_at.get(size) or (self.environment.asked_about(size) if size.is_Symbol else "")
+        )
+
 
 def run_on_symbols(
     model: nn.Module,
@@ -82,7 +89,7 @@ def run_on_symbols(
         inputs: Which dimensions are free.
         sizes: A size for each name, for the questions that the model asks about sizes.
     """
-    environment = ShapeEnv(duck_shape=False)
+    environment = QuestionedShapes(duck_shape=False)
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=environment)
     found = SymbolicPass(environment=environment)
     free: dict[str, Any] = {}
