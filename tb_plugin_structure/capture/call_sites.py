@@ -97,7 +97,7 @@ _SEVERAL_STEPS = frozenset(
 )
 """Functions whose single call may run the same kernels several times."""
 
-_TORCH_ROOT = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+TORCH_ROOT = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 _TORCH_PLACES = (
     torch,
@@ -308,7 +308,7 @@ def source_location(site: Site) -> str:
     """'file:line' of the innermost frame outside torch, or of the innermost one when all are torch's own."""
     if not site:
         return ""
-    users = [frame for frame in site if not frame[0].co_filename.startswith(_TORCH_ROOT)]
+    users = [frame for frame in site if not frame[0].co_filename.startswith(TORCH_ROOT)]
     code, offset = users[0] if users else site[0]
     return f"{relative_file(code.co_filename)}:{written_at(code, offset).line}"
 
@@ -316,7 +316,7 @@ def source_location(site: Site) -> str:
 def source_text(site: Site) -> str:
     """The line itself, for ``source="text"``."""
     for code, offset in site:
-        if not code.co_filename.startswith(_TORCH_ROOT):
+        if not code.co_filename.startswith(TORCH_ROOT):
             return linecache.getline(code.co_filename, written_at(code, offset).line).strip()
     return ""
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tb_plugin_structure.capture.call_sites import Site
+from tb_plugin_structure.capture.call_sites import TORCH_ROOT, Site
 from tb_plugin_structure.capture.higher_order import HigherOrderMode
 from tb_plugin_structure.capture.kernels import FRESH, VIEW, KernelFacts, facts_of
 from tb_plugin_structure.capture.nested import named_tensors
@@ -87,6 +87,25 @@ def _is_plumbing(filename: str) -> bool:
     return name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING_FILES)
 
 
+_torchs: dict[int, tuple[CodeType, bool]] = {}
+"""id of a code object -> the object, and whether it is torch's."""
+
+
+def _is_torchs(code: CodeType) -> bool:
+    known = _torchs.get(id(code))
+    if known is None or known[0] is not code:
+        known = _torchs[id(code)] = (code, code.co_filename.startswith(TORCH_ROOT))
+    return known[1]
+
+
+def _users_frame(frame: Any) -> tuple[Any, ...]:
+    """The innermost frame around `frame` that is not torch's, as the dispatcher records frames."""
+    while (frame := frame.f_back) is not None:
+        if not _is_torchs(frame.f_code):
+            return (id(frame), frame.f_code, frame.f_lasti)
+    return ()
+
+
 def _plan_of(func: Any) -> Plan:
     facts = facts_of(func)
     positions = facts.tensor_positions
@@ -152,6 +171,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
     get_frame, sequence_number, grad_enabled = sys._getframe, _sequence_number, torch.is_grad_enabled
     calls_forward, calls_hooked = _CALLS_FORWARD, _CALLS_HOOKED
     append_kernel, append_outputs = kernels.append, kernel_outputs.append
+    is_torchs, users_frame = _is_torchs, _users_frame
 
     def unknown(tensor: Tensor, facts: KernelFacts) -> int:
         return values.constant(tensor) if facts.takes_constant else values.unknown(tensor)
@@ -282,6 +302,8 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                     break
                 frames += (id(frame), code, frame.f_lasti)
                 frame = frame.f_back
+            if frame is not None and frames and is_torchs(frames[-2]):
+                frames += users_frame(frame)  # a layer of torch: who called it says more than its own line
             frame = None
             call = stack[-1] if stack else OUTSIDE
             entry: Any = (facts, call, frames, rows, template, named, sequence_number(), grad_enabled())

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from tb_plugin_structure.capture.call_sites import _TORCH_ROOT, relative_file
+from tb_plugin_structure.capture.call_sites import TORCH_ROOT, relative_file
 from tb_plugin_structure.capture.observer import Failure, ObservedModel, Observer
 from tb_plugin_structure.capture.weightless import VALUE_ERRORS
 from tb_plugin_structure.v1 import structure_pb2
@@ -53,7 +53,7 @@ def user_line(error: BaseException) -> str:
     """'file:line' of the innermost frame that is neither torch's nor ours."""
     own = __file__.rpartition("capture")[0]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((_TORCH_ROOT, own)):
+        if not frame.filename.startswith((TORCH_ROOT, own)):
             return f"{relative_file(frame.filename)}:{frame.lineno}"
     return ""
 

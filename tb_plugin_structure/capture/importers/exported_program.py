@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree
 
 from tb_plugin_structure.capture import provenance
-from tb_plugin_structure.capture.call_sites import _TORCH_ROOT, relative_file
+from tb_plugin_structure.capture.call_sites import TORCH_ROOT, relative_file
 from tb_plugin_structure.capture.importers.stored_operators import StoredOperators, add_parameters, attribute_text
 from tb_plugin_structure.capture.kernels import KernelFacts, facts_of
 from tb_plugin_structure.capture.operators import name_of_kernels
@@ -359,7 +359,7 @@ def _user_frame(node: Node) -> tuple[str, str]:
         if match is None:
             continue
         text = lines[position + 1].strip() if position + 1 < len(lines) else ""
-        torchs = match["file"].startswith(_TORCH_ROOT) or _TORCH_FILE.search(match["file"])
+        torchs = match["file"].startswith(TORCH_ROOT) or _TORCH_FILE.search(match["file"])
         if not torchs or not best[0]:
             best = (f"{relative_file(match['file'])}:{match['line']}", "" if _FRAME.match(text) else text)
     return best

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from tb_plugin_structure.capture import provenance
-from tb_plugin_structure.capture.call_sites import _TORCH_ROOT, relative_file
+from tb_plugin_structure.capture.call_sites import TORCH_ROOT, relative_file
 from tb_plugin_structure.capture.importers.stored_operators import StoredOperators, add_parameters, attribute_text
 from tb_plugin_structure.capture.kernels import FRESH, KernelFacts, facts_of
 from tb_plugin_structure.capture.operators import name_of_kernels
@@ -281,7 +281,7 @@ class _Reader:
             return ""
         for match in _PLACE.finditer(node.sourceRange()):
             file, line = match["traced"] or match["scripted"], match["line"] or match["number"]
-            if not file.startswith((_TORCH_ROOT, "code/")):
+            if not file.startswith((TORCH_ROOT, "code/")):
                 return f"{relative_file(file)}:{line}"
         return ""
 
