@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
+import torch
 from torch import Tensor, nn
 
 from tb_plugin_structure.capture.modules import ModuleTable
@@ -117,7 +117,7 @@ class _Rows:
         )
         # Twenty-nine bits of each double are 0 then, and the record half as long: nobody reads more digits.
         columns = {
-            name: np.array([values.get(name, NAN) for values in self._rows.values()], np.float32).tolist()
+            name: torch.tensor([values.get(name, NAN) for values in self._rows.values()], dtype=torch.float32).tolist()
             for name in names
         }
         paths = [path for path, _ in self._rows]
