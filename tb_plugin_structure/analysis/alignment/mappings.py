@@ -7,7 +7,8 @@ json            our own: names of both models, policy, pins, and every pair with
 torchdistill    the ``sub_terms`` of a loss: ``module_path`` and ``io`` on both sides
 textbrewer      ``intermediate_matches`` (the list, or the configuration that holds it): ``layer_T``, ``layer_S``,
                 ``feature`` (hidden 0 is the embedding)
-mmrazor         recorders by name, and ``loss_forward_mappings`` that refer to them (a ``distiller``, or what holds it)
+mmrazor         recorders by name, connectors where widths differ, and ``loss_forward_mappings`` that refer to them (a
+                ``distiller``, or what holds it)
 modelopt        pairs of paths, the student's first
 model_explorer  the mapping of synchronised navigation: ``leftNodeIds`` (teacher), ``rightNodeIds`` (student)
 =============== ==================================================================================================
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tb_plugin_structure.analysis.alignment import mmrazor
 from tb_plugin_structure.analysis.alignment.alignment import Alignment
 from tb_plugin_structure.analysis.alignment.pair_kinds import KIND_NAMES
 from tb_plugin_structure.records.structure import Structure
@@ -253,23 +255,13 @@ def _read_textbrewer(data: Any, teacher: Structure, student: Structure) -> list[
 
 
 def _write_mmrazor(alignment: Alignment, pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    names = [f"pair_{number}" for number in range(len(pairs))]
-    return {
-        "student_recorders": {
-            name: {"type": "ModuleOutputs", "source": student} for name, (student, _) in zip(names, pairs, strict=True)
-        },
-        "teacher_recorders": {
-            name: {"type": "ModuleOutputs", "source": teacher} for name, (_, teacher) in zip(names, pairs, strict=True)
-        },
-        "distill_losses": {f"loss_{name}": {"type": "L2Loss"} for name in names},
-        "loss_forward_mappings": {
-            f"loss_{name}": {
-                "s_feature": {"from_student": True, "recorder": name},
-                "t_feature": {"from_student": False, "recorder": name},
-            }
-            for name in names
-        },
-    }
+    teacher, student = alignment.teacher, alignment.student
+    calls: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in alignment.rows:
+        if row.teacher >= 0 and row.student >= 0:
+            paths = student.call_path(row.student), teacher.call_path(row.teacher)
+            calls.setdefault(paths, (row.teacher, row.student))
+    return mmrazor.distiller(teacher, student, [calls[pair] for pair in pairs])
 
 
 def _read_mmrazor(data: Any, teacher: Structure, student: Structure) -> list[tuple[str, str | None]]:

@@ -50,7 +50,8 @@ def shared_mass(
 
 def _levels(tree: Tree, leaves: Array) -> int:
     """How many nodes lie around the deepest leaf, itself included."""
-    return 1 + max(tree.depth[leaf] for leaf in leaves.tolist())
+    deepest: int = max(tree.depth[leaf] for leaf in leaves.tolist())
+    return deepest + 1
 
 
 def _free(tree: Tree, taken: Collection[int]) -> Array:

@@ -136,3 +136,49 @@ def test_whole_configurations_are_read_as_well_as_the_part_that_holds_the_pairs(
 def test_a_mapping_without_a_pair_is_refused(data: object, format: str) -> None:
     with pytest.raises(MappingError, match="holds no pair"):
         import_mapping(data, format, record(encoder(4)), record(encoder(2)))
+
+
+def test_mmrazor_gets_a_connector_where_widths_differ() -> None:
+    teacher = record(residual_network((2, 2), widths=(16, 32)))
+    student = record(residual_network((2, 2), widths=(8, 32)))
+    written = json.loads(
+        json.dumps(export_mapping(align(teacher=teacher, student=student), "mmrazor", ["conv1", "fc"]))
+    )
+    distiller = written["distiller"]
+    assert distiller["type"] == "ConfigurableDistiller"
+    assert distiller["connectors"] == {
+        "conv1_connector": {
+            "type": "ConvModuleConnector",
+            "in_channel": 8,
+            "out_channel": 16,
+            "bias": False,
+            "act_cfg": None,
+        }
+    }
+    assert distiller["loss_forward_mappings"]["loss_conv1"]["s_feature"] == {
+        "from_student": True,
+        "recorder": "conv1",
+        "connector": "conv1_connector",
+    }
+    assert "connector" not in distiller["loss_forward_mappings"]["loss_fc"]["s_feature"]  # as many classes
+    assert import_mapping(written, "mmrazor", teacher, student) == {"conv1": "conv1", "fc": "fc"}
+
+
+def test_mmrazor_makes_tokens_wider_by_a_linear_layer() -> None:
+    teacher, student = record(encoder(4, width=16)), record(encoder(2, width=8))
+    distiller = export_mapping(align(teacher=teacher, student=student), "mmrazor")["distiller"]
+    assert distiller["connectors"]["blocks_1_connector"] == {
+        "type": "TorchNNConnector",
+        "module_name": "Linear",
+        "module_args": {"in_features": 8, "out_features": 16, "bias": False},
+    }
+
+
+def test_mmrazor_is_not_given_what_differs_in_more_than_width() -> None:
+    teacher, student = record(residual_network((2, 2), (16, 32))), record(residual_network((2, 2), (16, 32)))
+    alignment = align(teacher=teacher, student=student, pins={"layer1.0": "layer2.0"})
+    written = export_mapping(alignment, "mmrazor", ["layer1.0", "fc"])
+    assert list(written["distiller"]["student_recorders"]) == ["fc"]
+    assert written["not expressible"] == {
+        "layer1.0": "more than the width differs: [2, 16, 32, 32] in the student, [2, 32, 16, 16] in the teacher"
+    }
