@@ -31,6 +31,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TensorBoardServ
             writer.add_structure("net", Classifier(width), image, step=step)
     with StructureWriter(folder / "wide") as writer:
         writer.add_structure("net", Classifier(32), image)
+    broken = Classifier(8)
+    broken.head = torch.nn.Linear(4, 10)
+    with StructureWriter(folder / "broken") as writer, pytest.raises(RuntimeError, match="head"):
+        writer.add_structure("net", broken, image)
     with SummaryWriter(str(folder / "traced")) as writer:
         writer.add_graph(Classifier(8), image)
     with TensorBoardServer(folder) as running:
@@ -69,6 +73,15 @@ def test_a_graph_of_add_graph_is_compared_with_a_structure(server: TensorBoardSe
     for name in ("body", "head"):
         expect(rows.filter(has_text=re.compile(f"{name}.*{name}")).first).to_be_visible(timeout=10_000)
     expect(tab.frame.get_by_role("button", name=re.compile("only in student"))).to_have_count(0)
+
+
+def test_a_pass_that_failed_is_shown_as_far_as_it_came(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", "t=broken:structure/net&s=-")
+    picture(tab)
+    tab.expect_text("The forward pass raised RuntimeError")
+    rows = outline(tab).get_by_role("row")
+    expect(rows.filter(has_text=re.compile(r"⚠ head\s*Linear"))).to_be_visible()
+    expect(rows.filter(has_text=re.compile(r"body\s*Sequential"))).not_to_contain_text("⚠")
 
 
 def test_one_model_alone_is_exported_as_one_file(server: TensorBoardServer, open_tab: OpenTab, tmp_path: Path) -> None:

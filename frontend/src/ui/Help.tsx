@@ -48,7 +48,10 @@ export function Help({ keys, onClose }: { keys: KeyHelp; onClose: () => void }) 
               </div>
             ))}
           </dl>
-          <p class="soft">Ratios are student ÷ teacher. A dashed badge means low confidence.</p>
+          <p class="soft">
+            Ratios are student ÷ teacher. A dashed badge means low confidence, ⚠ that the call of a module
+            raised an error.
+          </p>
         </section>
       </div>
       <Button label="Close" onClick={() => dialog.current?.close()}>
