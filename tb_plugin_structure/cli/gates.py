@@ -42,12 +42,12 @@ def failures(report: AuditReport, gates: Sequence[str]) -> list[str]:
                 rows = [row for row in rows if row.comparison.is_refused_feature]
             if rows:
                 first = rows[0].student_path or rows[0].teacher_path or "the model"
-                found.append(f"{gate}: {len(rows)} rows, first {first}")
+                found.append(f"{gate}: {_counted(len(rows), 'row')}, first {first}")
         elif gate in SEVERITIES:
             least = SEVERITIES.index(gate)
             items = [finding for finding in report.findings if SEVERITIES.index(finding.severity) >= least]
             if items:
-                found.append(f"{gate}: {len(items)} findings, first {items[0].rule}: {items[0].message}")
+                found.append(f"{gate}: {_counted(len(items), 'finding')}, first {items[0].rule}: {items[0].message}")
         elif gate.startswith("finding:"):
             items = [finding for finding in report.findings if finding.rule == gate.partition(":")[2]]
             if items:
@@ -55,6 +55,10 @@ def failures(report: AuditReport, gates: Sequence[str]) -> list[str]:
         elif gate == ANY_CHANGE:
             found += changes(report.alignment)
     return found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def changes(alignment: Any) -> list[str]:
