@@ -117,6 +117,14 @@ def test_two_ranks_of_a_real_process_group_are_compared(server: TensorBoardServe
     expect(passes(tab)).to_contain_text("only in rank1: extra, Linear")
 
 
+def test_placements_and_local_shapes_of_a_sharded_layer_are_shown(server: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(server.url, "graph_diff", "t=tensor parallel:structure/student&s=-&at=T:0")
+    details = tab.frame.get_by_role("complementary")
+    # Columns of a layer from 4 to 6 over two ranks: each has three of them, and of its result.
+    expect(details).to_contain_text("6×4 float32, here 3×4: Shard(dim=0) over 2 (ranks)", timeout=30_000)
+    expect(details).to_contain_text("5×6 float32, here 5×3: Shard(dim=1) over 2 (ranks)")
+
+
 def test_two_models_are_not_taken_for_passes_of_one(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "graph_diff", "t=all/rank0:structure/student/rank0&s=kd:structure/student")
     expect(tab.frame.get_by_role("complementary")).to_contain_text("What changed", timeout=20_000)

@@ -13,6 +13,7 @@ import css from "./inspector.css?inline";
 import { Kernels } from "./Kernels";
 import { PinActions, StackPolicy } from "./Pins";
 import { attributeLines, type FactLine, flagLines, quantities, tensorLines } from "./pair_facts";
+import { parameterLines } from "./parameter_facts";
 import { Quantities } from "./Quantities";
 
 adoptStyles(css);
@@ -51,6 +52,7 @@ export function Inspector({ state }: { state: DiffState }) {
       {!isFold && <Lines title="Inputs" lines={tensorLines(tree, node, "inputs")} isPair={isPair} mono />}
       {!isFold && <Lines title="Outputs" lines={tensorLines(tree, node, "outputs")} isPair={isPair} mono />}
       {!isFold && <Later load={loadDimensions} with={{ state, tree, node }} />}
+      {!isFold && <Lines title="Parameters" lines={parameterLines(tree, node)} isPair={isPair} mono />}
       {!isFold && <Lines title="Attributes" lines={attributeLines(tree, node)} isPair={isPair} mono />}
       {!isFold && <Lines title="State" lines={flagLines(tree, node)} isPair={isPair} />}
       {isPair && !isReport() && <Later load={loadAdapter} with={{ state, tree, node }} />}

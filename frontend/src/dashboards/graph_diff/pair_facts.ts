@@ -3,6 +3,7 @@ import { trainable } from "../../graph/colouring";
 import { type DiffTree, NodeType, type SideName } from "../../graph/diff_tree";
 import type { ModelSide } from "../../graph/model_side";
 import { shapeText } from "../../ui/format";
+import { spreadText } from "./spread_text";
 
 /** One line that compares the sides; a side is null when it has no such thing. */
 export interface FactLine {
@@ -79,7 +80,7 @@ function namedTensors(
   const tensorNames = model.tables.tensors;
   return Array.from(table.row(column, row), (tensor, index) => ({
     name: names[index] || (isOperator ? tensorNames.text("name", tensor).split(".").at(-1)! : ""),
-    text: `${shapeText(model.shape(tensor))}${symbolicText(model, tensor)} ${model.dtype(tensor)}`,
+    text: `${shapeText(model.shape(tensor))}${symbolicText(model, tensor)} ${model.dtype(tensor)}${spreadText(tensorNames, tensor)}`,
   }));
 }
 
