@@ -7,14 +7,14 @@ from collections.abc import Callable
 from tensorboard import errors
 from werkzeug import wrappers
 
-from tb_plugin_structure.dashboards.http import DAY, Query, comparing, respond_bytes, respond_json
+from tb_plugin_structure.dashboards.http import DAY, Query, comparing, json_text, respond, respond_bytes, respond_json
 from tb_plugin_structure.dashboards.serve_analysis import Pair, Request, intent_of
 from tb_plugin_structure.dashboards.serve_parts import address_of
 from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredRecord
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header
 from tb_plugin_structure.records.attention_details import FORMS, StoredHead, guarantee_of, open_head
-from tb_plugin_structure.records.blobs import check_compressed
+from tb_plugin_structure.records.blobs import check_compressed, compress
 from tb_plugin_structure.v1 import attention_pb2
 
 _MOST_VALUES_AT_ONCE = 1 << 20
@@ -199,18 +199,17 @@ def comparison_handler(store: RecordStore) -> Callable[[Query], wrappers.Respons
         same_step = same_place and teacher.header.example == student.header.example
         pairs = _configured_pairs(store, query, teacher, student)
 
-        def make() -> tuple[dict[str, object], int]:
+        def make() -> tuple[bytes, int]:
             from tb_plugin_structure.analysis.attention import compare
 
-            with comparing("attention"):
-                comparison = compare(teacher, student, pairs, same_step=same_step)
             pairing = "least distance" if pairs is None else "alignment"
-            return {**comparison.to_dict(), "pairing": pairing}, 200 * (
-                teacher.statistics.rows + student.statistics.rows
-            ) + 10_000
+            with store.comparing_attention(query.is_gone), comparing("attention"):
+                found = {**compare(teacher, student, pairs, same_step=same_step).to_dict(), "pairing": pairing}
+                data = compress(json_text(found).encode(), level=2)
+            return data, len(data) + 1_000
 
         key = ("attention comparison", query.experiment, teacher_hash, student_hash, str(pairs))
-        return respond_json(query, store.decoded.get(key, make))
+        return respond(query, store.answers.get(key, make), "application/json", content_encoding="gzip")
 
     return handle
 

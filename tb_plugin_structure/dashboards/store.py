@@ -35,9 +35,9 @@ from tb_plugin_structure.v1 import structure_pb2
 ALL = 1_000_000
 """As `downsample`: every step that the reader kept."""
 
-_DECODED_CACHE_BYTES = 192 << 20
+_DECODED_CACHE_BYTES = 128 << 20
 _BLOB_CACHE_BYTES = 64 << 20
-_ANSWER_CACHE_BYTES = 96 << 20
+_ANSWER_CACHE_BYTES = 80 << 20
 _KEPT_DECODED_BYTES = _DECODED_CACHE_BYTES // 4
 """What takes more in memory is decoded when it is needed, which takes 0.1 s for 50,000 operators."""
 _MAXIMUM_GRAPH_BYTES = 32 << 20
@@ -127,6 +127,7 @@ class RecordStore:
         self.decoded = BoundedCache(_DECODED_CACHE_BYTES)
         self.answers = BoundedCache(_ANSWER_CACHE_BYTES)
         self._turns = Turns()
+        self._attention_turns = Turns()
 
     # ---- reading
 
@@ -277,6 +278,15 @@ class RecordStore:
             yield
             return
         with self._turns.turn(is_gone):
+            try:
+                yield
+            finally:
+                give_back_memory()
+
+    @contextlib.contextmanager
+    def comparing_attention(self, is_gone: Callable[[], bool]) -> Iterator[None]:
+        """Around a comparison of two overviews: they too run one at a time, but do not wait for structures."""
+        with self._attention_turns.turn(is_gone):
             try:
                 yield
             finally:

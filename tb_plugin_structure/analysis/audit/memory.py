@@ -53,15 +53,15 @@ _MOST_BYTES = 1 << 60
 def training_memory(teacher: structure_pb2.Totals, student: structure_pb2.Totals) -> TrainingMemory:
     """Weights of both, and what AdamW and one backward pass add for the student; buffers count as weights."""
     share = student.trainable_parameters / student.parameters if student.parameters else 0.0
-    sizes = (
-        teacher.parameter_bytes + teacher.buffer_bytes,
-        student.parameter_bytes + student.buffer_bytes,
-        round(share * student.parameter_bytes),
-        ADAMW_STATE_BYTES * student.trainable_parameters,
-        student.saved_bytes or student.activation_bytes,
-        teacher.peak_bytes,
+    return TrainingMemory(
+        min(teacher.parameter_bytes + teacher.buffer_bytes, _MOST_BYTES),
+        min(student.parameter_bytes + student.buffer_bytes, _MOST_BYTES),
+        min(round(share * student.parameter_bytes), _MOST_BYTES),
+        min(ADAMW_STATE_BYTES * student.trainable_parameters, _MOST_BYTES),
+        min(student.saved_bytes or student.activation_bytes, _MOST_BYTES),
+        min(teacher.peak_bytes, _MOST_BYTES),
+        bool(student.saved_bytes),
     )
-    return TrainingMemory(*(min(size, _MOST_BYTES) for size in sizes), bool(student.saved_bytes))
 
 
 def bytes_text(count: float) -> str:
