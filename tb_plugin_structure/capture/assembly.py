@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tb_plugin_structure.capture.arguments import encode_arguments
 from tb_plugin_structure.capture.autograd_links import link_autograd
 from tb_plugin_structure.capture.dispatch import OUTSIDE, call_sites
+from tb_plugin_structure.capture.events import ModuleCall
 from tb_plugin_structure.capture.failures import capture_error
 from tb_plugin_structure.capture.macs import has_formula, macs_of, may_multiply
-from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer
+from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.operators import Attributes, Operator, OperatorNames
 from tb_plugin_structure.capture.sharding import Spread
 from tb_plugin_structure.capture.static_tables import StaticTables, dtype_name, outside_tables, size_of
+from tb_plugin_structure.capture.value_flow import Array, Lists, ValueFlow, list_column, renumbered, sums
 from tb_plugin_structure.capture.values import BUFFER, EXTERNAL, INPUT, KERNEL, PARAMETER
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import structure_pb2
-
-Array = npt.NDArray[Any]
-Lists = tuple[Any, Array]
-"""A list column: all values back to back, and where each row's begin."""
 
 NOBODY = -2
 """Owner of what belongs to no record: the gradient of one that ``loss.backward()`` starts from."""
@@ -99,8 +95,8 @@ class Assembly:
         made = [observer.kernel_outputs[kernel] for kernel in numbers]
         call_reads = [[row for _, row in entry.inputs] for entry in entries]
         call_makes = [[row for _, row in entry.outputs] for entry in entries]
-        kernel_lists = [_lists(lists) for lists in (reads, also, made)]
-        call_lists = [_lists(lists) for lists in (call_reads, call_makes)]
+        kernel_lists = [list_column(lists) for lists in (reads, also, made)]
+        call_lists = [list_column(lists) for lists in (call_reads, call_makes)]
         rows = np.unique(np.concatenate([flat for flat, _ in (*kernel_lists, *call_lists)]))
         local = np.full(len(self.producers) + 1, -1, np.int64)
         local[rows] = np.arange(len(rows))
@@ -108,7 +104,7 @@ class Assembly:
 
         sizes = np.array([operator.end - operator.begin for operator in operators], np.int64)
         operator_of = np.repeat(np.arange(len(operators)), sizes)
-        flow = _Flow(self.producers, numbers, operator_of, len(operators))
+        flow = ValueFlow(self.producers, numbers, operator_of, len(operators))
         read_lists = flow.read_by_operators(kernel_lists[0], kernel_lists[1])
         made_lists = flow.made_by_operators(
             kernel_lists[2], kernel_lists[0], kernel_lists[1], call_lists[1][0], [made[op.end - 1] for op in operators]
@@ -124,27 +120,29 @@ class Assembly:
         columns: dict[str, dict[str, Any]] = {
             "modules": modules | {"calls": np.bincount([e.module for e in entries], minlength=len(modules["path"]))},
             "parameters": parameters | ({"bytes": static.bytes} if static is not None else {}),
-            "module_calls": self._module_calls(calls, entries, numbers, starts, [_local(local, x) for x in call_lists]),
+            "module_calls": self._module_calls(
+                calls, entries, numbers, starts, [renumbered(local, x) for x in call_lists]
+            ),
             "operators": {
                 "name": [op.name for op in operators],
                 "call": self._calls_of(operators, kernels, calls),
                 "kernel_begin": starts,
                 "kernel_end": starts + sizes,
-                "inputs": _local(local, read_lists),
-                "outputs": _local(local, made_lists),
+                "inputs": renumbered(local, read_lists),
+                "outputs": renumbered(local, made_lists),
                 "attribute_names": [names for names, _ in attributes],
                 "attribute_values": [values for _, values in attributes],
                 "source": [op.source for op in operators],
-                "macs": _sums(np.array(macs, np.float64), starts),
-                "activation_bytes": _sums(new_bytes, starts),
+                "macs": sums(np.array(macs, np.float64), starts),
+                "activation_bytes": sums(new_bytes, starts),
                 "uncertain": [int(op.uncertain) for op in operators],
             },
             "kernels": {
                 "name": [kernel[0].name for kernel in kernels],
                 "operator": operator_of,
-                "inputs": _local(local, kernel_lists[0]),
-                "also_reads": _local(local, kernel_lists[1]),
-                "outputs": _local(local, kernel_lists[2]),
+                "inputs": renumbered(local, kernel_lists[0]),
+                "also_reads": renumbered(local, kernel_lists[1]),
+                "outputs": renumbered(local, kernel_lists[2]),
                 "arguments": encoded,
                 "macs": macs,
             },
@@ -277,8 +275,8 @@ class Assembly:
             if meta[4] not in layouts:
                 layouts[meta[4]] = str(meta[4]).removeprefix("torch.")
         return {
-            "shape": _lists([self.shapes[row] for row in rows]),
-            "strides": _lists([meta[1] for meta in metas]),
+            "shape": list_column([self.shapes[row] for row in rows]),
+            "strides": list_column([meta[1] for meta in metas]),
             "dtype": [dtype_name(meta[2]) for meta in metas],
             "device": [devices[meta[3]] for meta in metas],
             "layout": [layouts[meta[4]] for meta in metas],
@@ -344,61 +342,6 @@ class Assembly:
             header.error.CopyFrom(error)
 
 
-class _Flow:
-    """Values between operators, from values between kernels."""
-
-    def __init__(self, producers: Array, numbers: Sequence[int], operator_of: Array, operators: int) -> None:
-        operator_of_kernel = np.full(int(producers.max(initial=-1)) + 2, -1, np.int64)
-        inside = [(position, kernel) for position, kernel in enumerate(numbers) if kernel < len(operator_of_kernel) - 1]
-        positions = np.array([position for position, _ in inside], np.int64)
-        operator_of_kernel[np.array([kernel for _, kernel in inside], np.int64)] = operator_of[positions]
-        self.made_in = operator_of_kernel[producers]  # a producer of -1 reads the last entry, which is -1
-        self.operator_of = operator_of
-        self.operators = operators
-
-    def _operators(self, lists: Lists) -> Array:
-        """For each entry of a kernel list column, the operator of its kernel."""
-        return np.repeat(self.operator_of, np.diff(lists[1]))
-
-    def read_by_operators(self, reads: Lists, also: Lists) -> Lists:
-        """Values that an operator reads and did not make, in the order in which it reads them."""
-        rows = np.concatenate([reads[0], also[0]])
-        operators = np.concatenate([self._operators(reads), self._operators(also)])
-        order = np.argsort(operators, kind="stable")
-        rows, operators = rows[order], operators[order]
-        foreign = self.made_in[rows] != operators
-        return self._grouped(operators[foreign], rows[foreign])
-
-    def made_by_operators(
-        self, made: Lists, reads: Lists, also: Lists, returned: Array, last: Sequence[Sequence[int]]
-    ) -> Lists:
-        """Values that an operator makes and others read or a module returns; its last results if there are none."""
-        wanted = np.zeros(len(self.made_in), bool)
-        for lists in (reads, also):
-            readers = self._operators(lists)
-            wanted[lists[0][self.made_in[lists[0]] != readers]] = True
-        wanted[returned] = True
-        operators = self._operators(made)
-        chosen = wanted[made[0]] & (self.made_in[made[0]] == operators)
-        found = np.bincount(operators[chosen], minlength=self.operators)
-        empty = np.flatnonzero(found == 0)
-        extra = [(operator, row) for operator in empty.tolist() for row in last[operator]]
-        operators = np.concatenate([operators[chosen], np.array([o for o, _ in extra], np.int64)])
-        rows = np.concatenate([made[0][chosen], np.array([row for _, row in extra], np.int64)])
-        order = np.argsort(operators, kind="stable")
-        return self._grouped(operators[order], rows[order])
-
-    def _grouped(self, operators: Array, rows: Array) -> Lists:
-        """List column from sorted (operator, row) pairs, each pair once."""
-        if len(rows):
-            key = operators * (len(self.made_in) + 1) + rows
-            first = np.sort(np.unique(key, return_index=True)[1])
-            operators, rows = operators[first], rows[first]
-        offsets = np.zeros(self.operators + 1, np.int64)
-        np.cumsum(np.bincount(operators, minlength=self.operators), out=offsets[1:])
-        return rows, offsets
-
-
 def _ordinals(calls: Sequence[ModuleCall]) -> list[int]:
     """For each call, how often its module was called before within the same call."""
     counts: dict[tuple[int, int, int], int] = {}
@@ -411,27 +354,12 @@ def _ordinals(calls: Sequence[ModuleCall]) -> list[int]:
     return found
 
 
-def _lists(lists: Sequence[Iterable[int]]) -> Lists:
-    offsets = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(row) for row in lists], out=offsets[1:])  # type: ignore[arg-type]
-    return np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1])), offsets
-
-
-def _local(local: Array, lists: Lists) -> Lists:
-    return local[lists[0]], lists[1]
-
-
-def _sums(values: Array, starts: Array) -> Array:
-    """Sum of each operator's kernels; unknown (NaN) when one of them is."""
-    return np.add.reduceat(values, starts) if len(starts) else np.zeros(0)
-
-
 def _spread_columns(spreads: Sequence[Spread | None]) -> dict[str, Any]:
     """Columns of values that are spread over processes; none when no value is."""
     if not any(spreads):
         return {}
     return {
-        "local_shape": _lists([spread.local_shape if spread else () for spread in spreads]),
+        "local_shape": list_column([spread.local_shape if spread else () for spread in spreads]),
         "placement": [spread.placement if spread else "" for spread in spreads],
     }
 

@@ -23,7 +23,8 @@ from tb_plugin_structure.capture.kernels import FRESH, VIEW, KernelFacts, facts_
 from tb_plugin_structure.capture.nested import named_tensors
 
 if TYPE_CHECKING:
-    from tb_plugin_structure.capture.observer import Kernel, Observer
+    from tb_plugin_structure.capture.events import Kernel
+    from tb_plugin_structure.capture.observer import Observer
 
 OUTSIDE = -1
 """Owner of what runs in no call of an observed model."""

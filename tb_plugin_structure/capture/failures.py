@@ -9,7 +9,8 @@ from typing import Any
 from torch import nn
 
 from tb_plugin_structure.capture.call_sites import TORCH_ROOT, relative_file
-from tb_plugin_structure.capture.observer import Failure, ObservedModel, Observer
+from tb_plugin_structure.capture.events import Failure
+from tb_plugin_structure.capture.observer import ObservedModel, Observer
 from tb_plugin_structure.capture.weightless import VALUE_ERRORS
 from tb_plugin_structure.v1 import structure_pb2
 

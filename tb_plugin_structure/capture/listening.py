@@ -9,10 +9,11 @@ from typing import Any
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tb_plugin_structure.capture.events import ModuleCall
 from tb_plugin_structure.capture.higher_order import HigherOrderMode
 from tb_plugin_structure.capture.kernels import KernelFacts, facts_of
 from tb_plugin_structure.capture.module_hooks import Hooks
-from tb_plugin_structure.capture.observer import ModuleCall, ObservedModel, Observer, _in_backward
+from tb_plugin_structure.capture.observer import ObservedModel, Observer, _in_backward
 
 
 class ListeningObserver(Observer):

@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.collection import RarerCollections
 from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode
+from tb_plugin_structure.capture.events import NO_CALL, Failure, Kernel, KernelContext, ModuleCall, outline
 from tb_plugin_structure.capture.exchanged_memory import exchanges_memory
-from tb_plugin_structure.capture.kernels import KernelFacts
 from tb_plugin_structure.capture.module_hooks import Hooks, module_hooks
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments, named_tensors
@@ -31,73 +31,6 @@ logger = logging.getLogger("tb_plugin_structure")
 
 _in_backward = torch._C._current_graph_task_id
 _get_ident = threading.get_ident
-
-
-class Kernel(NamedTuple):
-    """One kernel that ran; appended as a plain tuple.
-
-    Attributes:
-        facts: What its schema says.
-        call: Number of the innermost module call, or OUTSIDE.
-        frames: Where it was called, innermost frame first: for each frame its id, code and offset of the instruction.
-        inputs: Values of its tensor arguments.
-        args: Positional arguments, tensors as ``{"t": k}``.
-        kwargs: Keyword arguments in the same way; None when there are none.
-        sequence: Number that autograd gives next; the kernel's own node has the one before.
-        grad_enabled: Whether gradients were turned on.
-    """
-
-    facts: KernelFacts
-    call: int
-    frames: tuple[Any, ...]
-    inputs: tuple[int, ...]
-    args: list[Any]
-    kwargs: dict[str, Any] | None
-    sequence: int
-    grad_enabled: bool
-
-
-class KernelContext:
-    """What a listener learns about the module call around a kernel."""
-
-    __slots__ = ("model", "module", "module_path", "ordinal")
-
-    def __init__(self, model: str, module_path: str, ordinal: int, module: nn.Module | None) -> None:
-        self.model = model
-        self.module_path = module_path
-        self.ordinal = ordinal
-        self.module = module
-
-
-class ModuleCall:
-    """One call of a module while and after it runs."""
-
-    end = -1
-    inputs: Sequence[tuple[str, int]] = ()
-    outputs: Sequence[tuple[str, int]] = ()
-    raised = False
-    context: KernelContext | None = None
-
-    def __init__(self, model: int, module: int, parent: int, begin: int) -> None:
-        self.model = model
-        self.module = module
-        self.parent = parent
-        self.begin = begin
-
-
-_NO_CALL = KernelContext("", "", 0, None)
-
-
-class Failure:
-    """The first exception that left a kernel or a module call."""
-
-    def __init__(self, error: BaseException, call: int) -> None:
-        self.error = error
-        self.call = call
-        self.kernel = ""
-        self.operands: list[str] = []
-        self.rows: list[int] = []
-        """Rows of the operands in the observer's values; -1 for what was never met."""
 
 
 class ObservedModel:
@@ -388,7 +321,7 @@ class Observer:
     def context(self) -> KernelContext:
         """The innermost module call, for listeners."""
         if not self.stack:
-            return _NO_CALL
+            return NO_CALL
         number = self.stack[-1]
         call = self.calls[number]
         if call.context is None:
@@ -396,25 +329,6 @@ class Observer:
             entry = model.table.entries[call.module]
             call.context = KernelContext(model.name, entry.path, self._ordinal(number), entry.module())
         return call.context
-
-
-def outline(value: Any) -> Any:
-    """Arguments as short texts; tensors are not kept."""
-    if isinstance(value, Tensor):
-        dtype = str(value.dtype).removeprefix("torch.")
-        try:
-            return f"{dtype}{list(value.shape)}"
-        except RuntimeError:  # a nested tensor has no single shape
-            return f"{dtype}[nested]"
-    if isinstance(value, dict):
-        return {str(key): outline(item) for key, item in list(value.items())[:64]}
-    if isinstance(value, (list, tuple)):
-        return [outline(item) for item in value[:64]]
-    if value is None or isinstance(value, (bool, int, float)):
-        return str(value)
-    if isinstance(value, str):
-        return repr(value[:80])
-    return type(value).__name__
 
 
 def _optimizer_hooks(observer: Observer) -> list[Any]:

@@ -13,8 +13,8 @@ from tb_plugin_structure.capture.call_sites import (
     split_repetitions,
     written_at,
 )
+from tb_plugin_structure.capture.events import Kernel
 from tb_plugin_structure.capture.kernels import KernelFacts
-from tb_plugin_structure.capture.observer import Kernel
 
 MAXIMUM_ATTRIBUTE_TEXT = 200
 

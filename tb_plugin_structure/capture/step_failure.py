@@ -10,8 +10,9 @@ from torch import Tensor
 
 from tb_plugin_structure.capture.call_sites import TORCH_ROOT
 from tb_plugin_structure.capture.dispatch import OUTSIDE
+from tb_plugin_structure.capture.events import outline
 from tb_plugin_structure.capture.failures import user_line
-from tb_plugin_structure.capture.observer import Observer, outline
+from tb_plugin_structure.capture.observer import Observer
 from tb_plugin_structure.v1 import structure_pb2
 
 
