@@ -116,10 +116,9 @@ def test_the_details_say_which_adapter_makes_two_results_meet(server: TensorBoar
     tab = open_tab(server.url, "graph_diff", "t=wide:structure/net&s=grown:structure/net@100&at=S:body.0")
     outline(tab)
     shapes = details(tab).locator("section", has_text="Shapes")
-    # A student of 16 channels is widened to the teacher's 32: 16 x 32 weights and 32 biases.
-    expect(shapes).to_contain_text("Conv2d", timeout=15_000)
-    expect(shapes).to_contain_text("16")
-    expect(shapes).to_contain_text("544 parameters")
+    # A student of 16 channels is widened to the teacher's 32 by 16 x 32 weights.
+    expect(shapes).to_contain_text("Conv1x1(16->32)", timeout=15_000)
+    expect(shapes).to_contain_text("512 parameters")
     expect(shapes.get_by_role("button", name="Copy the adapter as PyTorch code")).to_be_visible()
 
 

@@ -273,7 +273,7 @@ def test_a_line_of_what_changed_leads_to_its_place_or_to_all_of_its_places(
     edits.filter(has_text=re.compile(r"layer\.#\.attention\.output ")).get_by_role("button").first.click()
     expect(tab.frame.get_by_role("searchbox")).not_to_have_value("")
     expect(tab.frame.locator(".search output")).to_have_text(re.compile(r"^1 of \d+$"))
-    expect(selected(tab)).to_contain_text("attention.output")
+    expect(selected(tab)).to_contain_text("BertSelfOutput")
 
 
 def test_a_kind_of_the_summary_is_a_filter(server: TensorBoardServer, open_tab: OpenTab) -> None:

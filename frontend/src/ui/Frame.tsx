@@ -8,7 +8,7 @@ import { useKeys } from "./keys";
 import { Later } from "./Later";
 import { POLICIES } from "./policies";
 import { SidePicker } from "./SidePicker";
-import { Empty, Show } from "./States";
+import { Show } from "./States";
 import { type Session, TABS } from "./session";
 
 export interface ExportItem {
@@ -33,6 +33,7 @@ interface FrameProps {
   children: () => ComponentChildren;
 }
 
+const loadEmpty = () => import("./Empty").then(({ Empty }) => Empty);
 const loadHelp = () => import("./Help").then(({ Help }) => Help);
 
 /** What all tabs share: pickers, swap, policy, export, help; the summary row; the states around the content. */
@@ -65,9 +66,7 @@ export function Frame(props: FrameProps) {
         {(records) =>
           session.choices.value.length === 0 ? (
             <>
-              <Empty title={empty.title} code={empty.code}>
-                {empty.text}
-              </Empty>
+              <Later load={loadEmpty} with={{ title: empty.title, code: empty.code, children: empty.text }} />
               <Problems problems={records.problems.map(({ message }) => message)} />
             </>
           ) : (

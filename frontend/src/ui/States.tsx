@@ -1,31 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { Button, CopyButton } from "./Button";
+import { Button } from "./Button";
 import type { Resource } from "./resource";
-
-/** Nothing recorded yet: what to write to see something here. */
-export function Empty({
-  title,
-  code,
-  children,
-}: {
-  title: string;
-  code: string;
-  children?: ComponentChildren;
-}) {
-  return (
-    <section class="state" aria-label={title}>
-      <h1>{title}</h1>
-      <p>{children}</p>
-      <div class="code">
-        <pre>
-          <code>{code}</code>
-        </pre>
-        <CopyButton text={code} label="Copy the code" />
-      </div>
-      <p class="soft">The tab fills by itself when TensorBoard reloads its data.</p>
-    </section>
-  );
-}
 
 export function Loading({ what, onCancel }: { what: string; onCancel?: () => void }) {
   return (

@@ -1,9 +1,10 @@
 import { type DiffTree, NodeType } from "../../graph/diff_tree";
 import { Button } from "../../ui/Button";
 import { isReport } from "../../wire/embedded";
+import { parseBlocks } from "./chosen_blocks";
 import type { Comparison } from "./comparison";
 import type { DiffState } from "./diff_state";
-import { pairOptions, parseBlocks, pinOf } from "./pins";
+import { pairOptions, pinOf } from "./pins";
 
 /** Pair, unpair, undo: what the user decides about the selected node. */
 export function PinActions({ state, tree, node }: { state: DiffState; tree: DiffTree; node: number }) {

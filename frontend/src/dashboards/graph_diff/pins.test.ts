@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { parseBlocks } from "./chosen_blocks";
 import { IntentHistory } from "./intent_history";
 import { compareMaps } from "./pair_facts";
-import { parseBlocks } from "./pins";
 
 const intent = (pins: Record<string, string | null>) => ({ policy: "copy", policies: {}, pins });
 
