@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from alignment_graphs import Module, flat, irregular, language_model, record, reduced
+from alignment_graphs import Module, branching, deep, flat, irregular, language_model, record, reduced, wide
 
 from tb_plugin_structure.analysis.alignment import align
 
@@ -42,6 +42,21 @@ def flat_graph(size: int) -> Pair:
     return teacher, reduced(teacher, size // 2, 2)
 
 
+def branching_graph(size: int) -> Pair:
+    teacher = branching(size, 1)
+    return teacher, reduced(teacher, size // 2, 2)
+
+
+def wide_graph(size: int) -> Pair:
+    teacher = wide(size, 1)
+    return teacher, reduced(teacher, size // 2, 2)
+
+
+def deep_graph(size: int) -> Pair:
+    teacher = deep(size, 1)
+    return teacher, reduced(teacher, size // 2, 2)
+
+
 def decoder(_: int) -> Pair:
     return language_model(80, 64), language_model(32, 32)
 
@@ -54,10 +69,13 @@ CASES: dict[str, tuple[str, Callable[[int], Pair]]] = {
     "tree": ("irregular tree of modules", tree),
     "fine_tree": ("irregular tree, small modules", fine_tree),
     "flat": ("irregular, one flat module", flat_graph),
+    "branching": ("irregular, random names", branching_graph),
+    "wide": ("irregular, all modules side by side", wide_graph),
+    "deep": ("irregular, 2,000 levels deep", deep_graph),
     "decoder": ("decoder, 80 against 32 layers", decoder),
     "experts": ("256 experts, 4 against 2 layers", experts),
 }
-GROWING = ("tree", "fine_tree", "flat")
+GROWING = ("tree", "fine_tree", "flat", "branching", "wide", "deep")
 
 
 def measure(case: str, size: int) -> dict[str, float]:
@@ -143,6 +161,7 @@ def main() -> None:
     parser.add_argument("--one", choices=tuple(CASES), help=argparse.SUPPRESS)
     parser.add_argument("--size", type=int, default=100_000, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    sys.setrecursionlimit(20_000)  # the generators of deep graphs call themselves; the alignment does not
     if options.one:
         print(json.dumps(measure(options.one, options.size)))
         return

@@ -8,6 +8,7 @@ operators and has other attributes and widths here and there. Foldable ones are 
 from __future__ import annotations
 
 import random
+from collections import deque
 from itertools import count as count_up
 from typing import Any
 
@@ -57,6 +58,56 @@ def flat(operators: int, seed: int) -> Module:
     return module("", "Model", [_operator(draw, number) for number in range(operators)])
 
 
+def wide(operators: int, seed: int) -> Module:
+    """One module that holds a few thousand leaves of random names: nothing is nested."""
+    return _layered(operators, seed, (operators // 4, operators // 4), (1, 6), 1)
+
+
+def branching(operators: int, seed: int) -> Module:
+    """Modules of random names, each with up to six others, eight levels deep."""
+    return _layered(operators, seed, (1, 6), (1, 6), 8)
+
+
+def deep(operators: int, seed: int, depth: int = 2_000) -> Module:
+    """Modules that lie in one another `depth` levels deep, three leaves in each."""
+    draw, numbers, left = random.Random(seed), count_up(), operators
+    most = max(2, operators // depth // 2)
+    root = module("", "Model", [])
+    while left > 0:
+        inner = root
+        for _ in range(min(depth, max(operators // 10, 1))):
+            if left <= 0:
+                break
+            for _ in range(3):
+                own = [_operator(draw, next(numbers)) for _ in range(min(left, draw.randint(1, most)))]
+                left -= len(own)
+                inner["parts"].append(module(f"leaf{draw.randrange(10**6)}", draw.choice(CLASSES), own))
+            below = module(f"inner{draw.randrange(10**6)}", f"Block{draw.randint(0, 300)}", [])
+            inner["parts"].append(below)
+            inner = below
+    return root
+
+
+def _layered(operators: int, seed: int, branches: tuple[int, int], of_a_module: tuple[int, int], levels: int) -> Module:
+    """A random tree that is filled level by level; names are random words."""
+    draw, numbers, left = random.Random(seed), count_up(), operators
+    root = module("", "Model", [])
+    work = deque([(root, 1)])
+    while left > 0:
+        around, level = work.popleft() if work else (root, 1)
+        for k in range(draw.randint(*branches)):
+            own = [_operator(draw, next(numbers)) for _ in range(min(left, draw.randint(*of_a_module)))]
+            if not own:
+                break
+            left -= len(own)
+            word = "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(3, 9)))
+            class_name = draw.choice(CLASSES) if draw.random() < 0.6 else f"Block{draw.randint(0, 30)}"
+            around["parts"].append(module(f"{word}_{k}", class_name, own))
+            if level < levels:
+                work.append((around["parts"][-1], level + 1))
+    return root
+
+
 def _operator(draw: random.Random, number: int) -> Operator:
     shape = (2, draw.choice((16, 24, 32, 48, 64)), draw.randint(1, 64))
     return draw.choice(OPERATORS), str(draw.randint(0, 9)), shape, number
@@ -100,7 +151,13 @@ def reduced(made: Module, keep: int, seed: int) -> Module:
 
 
 def walk(made: Module) -> list[Module]:
-    return [made, *(below for child in made["parts"] for below in walk(child))]
+    """A module and all that lies in it, in the order of a record's rows."""
+    found, work = [], [made]
+    while work:
+        part = work.pop()
+        found.append(part)
+        work.extend(reversed(part["parts"]))
+    return found
 
 
 def count(made: Module) -> int:
