@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from tb_plugin_structure.capture.attention.aside import aside
+from tb_plugin_structure.capture.attention.labels import TokenLabels
 from tb_plugin_structure.capture.attention.options import AttentionOptions
 from tb_plugin_structure.records.table import Array
 from tb_plugin_structure.v1 import attention_pb2
@@ -29,9 +29,9 @@ _THUMBNAIL_WIDTH = 96
 class AxisFinder:
     """Collects what one model's pass says about its positions."""
 
-    def __init__(self, options: AttentionOptions, tokens: Sequence[str] | Mapping[str, Sequence[str]] | None) -> None:
+    def __init__(self, options: AttentionOptions, tokens: Any) -> None:
         self._options = options
-        self._tokens = tokens if tokens is not None else options.tokens
+        self.labels = TokenLabels(tokens if tokens is not None else options.tokens, options.redact)
         self._grids: list[tuple[int, int]] = []
         self._frames: set[int] = set()
         self._image: Array | None = None
@@ -68,9 +68,9 @@ class AxisFinder:
             thumbnail_png=b"" if self._image is None else encode_png(self._image),
         )
 
-    def axis(self, length: int, module_path: str, role: str) -> attention_pb2.TokenAxis:
-        """The axis of `length` positions; `role` is "query" or "key"."""
-        tokens = self._labels(length, module_path)
+    def axis(self, length: int, module_path: str, example: int) -> attention_pb2.TokenAxis:
+        """The axis of `length` positions of an example."""
+        tokens = self.labels.of(length, module_path, example)
         found = self._grid(length)
         # Patches may have labels, too; but a text may happen to be as long as a map and some tokens.
         is_image = found is not None and (
@@ -102,25 +102,6 @@ class AxisFinder:
             if fits and (best is None or height * width > best[0] * best[1]):
                 best = (height, width)
         return best
-
-    def _labels(self, length: int, module_path: str) -> list[str] | None:
-        tokens: Any = self._tokens
-        if tokens is None:
-            return None
-        if isinstance(tokens, Mapping):
-            lists = sorted(tokens.items(), key=lambda item: not module_path.startswith(item[0]))
-        else:
-            lists = [("", tokens)]
-        for _, labels in lists:
-            if len(labels) == length:
-                redact = self._options.redact
-                return [_printable(redact(str(label)) if redact else str(label)) for label in labels]
-        return None
-
-
-def _printable(label: str) -> str:
-    """Labels are UTF-8 in the record: a lone surrogate cannot be written."""
-    return label.encode("utf-8", "replace").decode("utf-8")
 
 
 def _shrunk(image: torch.Tensor) -> Array:

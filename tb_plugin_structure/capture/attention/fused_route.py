@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.model_attention import ModelAttention
 from tb_plugin_structure.capture.attention.options import AttentionOptions
 from tb_plugin_structure.capture.attention.rearranged import FoldedBatch, PackedHeads
-from tb_plugin_structure.capture.attention.reasons import NO_VALUES
+from tb_plugin_structure.capture.attention.reasons import NESTED, NO_VALUES
 from tb_plugin_structure.capture.attention.sources import MatrixSource, QueryKeySource, Source
 
 Handler = Callable[..., None]
@@ -40,6 +41,9 @@ class FusedRoute:
     def record(self, arguments: FusedArguments, call: Any, kernel: str, route: Any) -> None:
         """Recompute and summarise the attention of a kernel with these arguments."""
         model = self._models[call.model]
+        if arguments.query.is_nested or arguments.key.is_nested:
+            self._record_nested(arguments, call, kernel, route)
+            return
         if not has_values(arguments.query) or not has_values(arguments.key):
             model.reason(call.module_path, NO_VALUES)
             return
@@ -59,6 +63,26 @@ class FusedRoute:
             )
             made.kept = True
             model.summarize_all(made, source)
+
+    def _record_nested(self, arguments: FusedArguments, call: Any, kernel: str, route: Any) -> None:
+        """Sequences of a nested batch have lengths of their own: the first wanted example is recorded."""
+        model = self._models[call.model]
+        batch = int(arguments.query.size(0))
+        example = next(iter(self._options.examples(batch)), None)
+        if example is None or arguments.mask is not None:
+            model.reason(call.module_path, NESTED)
+            return
+        query, key = (
+            (tensor.unbind()[example] if tensor.is_nested else tensor[example]).unsqueeze(0)
+            for tensor in (arguments.query, arguments.key)
+        )
+        source = QueryKeySource(replace(arguments, query=query, key=key))
+        made = model.new_map(source, call, kernel, route, dtype_of(query), mask_words(arguments))
+        if made is not None:
+            made.exactness = f"float32 recomputation from query and key; example {example} of a nested batch of {batch}"
+            made.kept = True
+            model.summarize(made, source, example, 0)
+            model.stack_probabilities(made)
 
     def _known_kernel(self, func: Any, name: str, args: Any, kwargs: Any, call: Any) -> None:
         reader = reader_of(name)

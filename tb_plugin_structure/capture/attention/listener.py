@@ -14,7 +14,7 @@ from torch import nn
 
 from tb_plugin_structure.capture.attention import explicit, interface, maps, probe
 from tb_plugin_structure.capture.attention.aside import aside
-from tb_plugin_structure.capture.attention.call import Call, dtype_of
+from tb_plugin_structure.capture.attention.call import Call, dtype_of, has_values
 from tb_plugin_structure.capture.attention.fused_route import FusedRoute
 from tb_plugin_structure.capture.attention.kernels import FusedArguments, attention_kernel, mask_words
 from tb_plugin_structure.capture.attention.model_attention import ModelAttention
@@ -120,6 +120,8 @@ class AttentionListener:
             after = None
         elif name in _CONVOLUTIONS:
             after = self._convolution
+        elif name == "aten::embedding":
+            after = self._embedding
         elif probe.takes_query_key_value(func):
             after = self._fused.unknown_kernel
         known = self._handlers[func] = (before, after, name)
@@ -128,6 +130,12 @@ class AttentionListener:
     def _convolution(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
         if isinstance(result, torch.Tensor) and isinstance(args[0], torch.Tensor):
             self._models[call.model].axes.after_convolution(args[0], result)
+
+    def _embedding(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
+        labels = self._models[call.model].axes.labels
+        if labels.wants_numbers and has_values(args[1]):
+            with aside():
+                labels.looked_up(call.module_path, int(args[0].shape[0]), args[1])
 
     # ---- other ways in
 

@@ -24,8 +24,10 @@ class AttentionOptions:
         detail_limit: The full matrix of every head is kept when neither queries nor keys exceed this.
         watch: Heads that are kept in full resolution beyond `detail_limit`: module pattern -> head numbers. None: head
             0 of every attention. With rows chosen in `query_rows`, those rows of these heads are kept.
-        tokens: Labels of the positions: a list of strings; or module prefix -> list of strings for models with
-            several sequences (``{"encoder": [...], "decoder": [...]}``). An axis takes the labels whose number fits.
+        tokens: Labels of the positions: a list of strings; the encoding of a fast tokenizer; a tokenizer (an object
+            with ``convert_ids_to_tokens``, or a function from numbers to strings), which names what the model looks
+            up in its embedding; or module prefix -> one of these, for models with several sequences
+            (``{"encoder": [...], "decoder": [...]}``). An axis takes the labels whose number fits.
         grid: Patch grid (height, width) of an image model. None: found from the sizes that convolutions give.
         special_tokens: Positions before the grid (class, registers). None: what is left of the sequence.
         thumbnail: Keep the input image, at most 96 pixels wide, for overlays.
@@ -44,7 +46,7 @@ class AttentionOptions:
     query_rows: Rows = None
     detail_limit: int = 256
     watch: Mapping[str, Sequence[int]] | None = None
-    tokens: Sequence[str] | Mapping[str, Sequence[str]] | None = None
+    tokens: Any = None
     grid: tuple[int, int] | None = None
     special_tokens: int | None = None
     thumbnail: bool = True

@@ -22,6 +22,10 @@ NO_PRODUCT = (
 )
 NOTHING = "no softmax, fused kernel or product of queries with keys was seen in this layer"
 COMPILED = "the layer ran as compiled code that shows no kernels; record the uncompiled model"
+NESTED = (
+    "the softmax of a nested batch is not read: its sequences have sizes of their own; record the model on one "
+    "sequence, or with log_attention"
+)
 NO_VALUES = "the model ran on meta or fake tensors: there are no values"
 
 

@@ -71,7 +71,7 @@ class AttentionCapture:
         statistics: dict[str, list[Any]] = defaultdict(list)
         planes: dict[str, list[bytes]] = {"maximum": [], "mass": []}
         offset = rows = 0
-        axes = _Axes(header, self._axes)
+        axes = _Axes(header, self._axes, chosen or 0)
         for made in self.maps:
             summary = made.summaries.get(chosen) if chosen is not None else None
             if summary is None:
@@ -187,8 +187,8 @@ def coarser(maximum: Array, mass: Array) -> dict[str, Array]:
 class _Axes:
     """Adds each axis to the header once."""
 
-    def __init__(self, header: attention_pb2.AttentionOverviewHeader, finder: AxisFinder) -> None:
-        self._header, self._finder = header, finder
+    def __init__(self, header: attention_pb2.AttentionOverviewHeader, finder: AxisFinder, example: int) -> None:
+        self._header, self._finder, self._example = header, finder, example
         self._numbers: dict[bytes, int] = {}
 
     def number(self, axis: attention_pb2.TokenAxis) -> int:
@@ -198,7 +198,7 @@ class _Axes:
             self._header.axes.append(axis)
         return self._numbers[key]
 
-    def of(self, made: AttentionMap, length: int, role: str) -> int:
+    def of(self, made: AttentionMap, length: int) -> int:
         if made.relation == "channel":
             return self.number(attention_pb2.TokenAxis(kind="channels", length=length))
         if made.grid is not None:
@@ -208,7 +208,7 @@ class _Axes:
             return self.number(
                 attention_pb2.TokenAxis(kind="window", length=length, grid_height=height, grid_width=width)
             )
-        return self.number(self._finder.axis(length, made.module_path, role))
+        return self.number(self._finder.axis(length, made.module_path, self._example))
 
 
 def _layer(
@@ -226,7 +226,7 @@ def _layer(
         kernel=made.kernel,
         dtype=made.dtype,
         mask=made.mask,
-        query_axis=axes.of(made, made.query_length, "query"),
-        key_axis=axes.of(made, made.key_length, "key"),
+        query_axis=axes.of(made, made.query_length),
+        key_axis=axes.of(made, made.key_length),
         exactness=made.exactness,
     )

@@ -12,7 +12,7 @@ from tb_plugin_structure.capture.attention.call import dtype_of, has_values
 from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.model_attention import ModelAttention
 from tb_plugin_structure.capture.attention.options import AttentionOptions, matches
-from tb_plugin_structure.capture.attention.reasons import FACTOR, NO_PRODUCT, NO_VALUES, NOT_WHOLE, UNNORMALIZED
+from tb_plugin_structure.capture.attention.reasons import FACTOR, NESTED, NO_PRODUCT, NO_VALUES, NOT_WHOLE, UNNORMALIZED
 from tb_plugin_structure.capture.attention.softmax import SoftmaxFollower
 from tb_plugin_structure.capture.attention.sources import MatrixSource
 from tb_plugin_structure.capture.attention.storage_tags import Candidate
@@ -33,6 +33,11 @@ class SoftmaxRoute:
 
     def after_kernel(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
         """Any kernel has run."""
+        if isinstance(result, torch.Tensor) and result.is_nested:
+            # Their kernels have no strides to follow.
+            if name.endswith("softmax"):
+                self._models[call.model].reason(call.module_path, NESTED)
+            return
         self._follower.after_kernel(name, args, result, call)
 
     def _found(

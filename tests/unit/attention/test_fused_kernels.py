@@ -134,3 +134,32 @@ def test_math_kernel_is_seen_as_softmax() -> None:
     np.testing.assert_allclose(got, probabilities(q, k, CAUSAL), atol=3e-7)
     assert made.kernel == "aten._safe_softmax.default"
     assert made.mask == "causal"
+
+
+def test_an_example_of_a_nested_batch() -> None:
+    q, k, v = query_key_value(batch=1)
+    short = [tensor[:, :, :5] for tensor in (q, k, v)]
+
+    def ragged(*pair: torch.Tensor) -> torch.Tensor:
+        rows = [tensor[0].transpose(0, 1) for tensor in pair]
+        return torch.nested.nested_tensor(rows, layout=torch.jagged).transpose(1, 2)
+
+    def forward() -> torch.Tensor:
+        inputs = [ragged(*pair) for pair in zip((q, k, v), short, strict=True)]
+        return F.scaled_dot_product_attention(*inputs).transpose(1, 2).values()
+
+    model = Function(forward)
+    with torch.inference_mode():
+        capture = captured(model, options={"example": 1})
+    (made,) = capture.maps
+    assert made.probabilities is not None
+    np.testing.assert_allclose(made.probabilities, probabilities(short[0], short[1]), atol=1e-6)
+    assert "example 1 of a nested batch of 2" in made.exactness
+
+
+def test_the_softmax_of_a_nested_batch_says_why_it_is_not_read() -> None:
+    one = torch.nested.nested_tensor([torch.randn(4, 5, 8), torch.randn(4, 3, 8)])
+    model = Function(lambda: torch.softmax(one @ one.transpose(-1, -2), -1) @ one)
+    capture = captured(model)
+    assert capture.maps == []
+    assert "nested batch" in capture.not_captured[""]
