@@ -18,6 +18,7 @@ from tb_plugin_structure.capture import capture
 from tb_plugin_structure.distill.adapters import build_adapter
 from tb_plugin_structure.distill.features import FeatureRecorder, Point
 
+from .other_models import other_models
 from .small_models import small_models
 
 RECORDED_BATCH, OTHER_BATCH = 2, 3
@@ -29,6 +30,11 @@ GROUPS = (
     ("bert", "bert_longer", "gpt2", "recurrent", "recurrent_wide"),
     ("unet", "unet_shallow", "convnet"),
     ("autoencoder", "autoencoder_small"),
+    ("volume", "volume_small"),
+    ("temporal", "temporal_small"),
+    ("graph", "graph_small"),
+    ("tagger", "tagger_gru"),
+    ("qwen", "qwen_small"),
 )
 """Models for the same data; every one teaches every other."""
 PAIRS = list(dict.fromkeys(pair for group in GROUPS for pair in permutations(group, 2)))
@@ -41,7 +47,7 @@ def test_there_are_enough_pairs() -> None:
 @pytest.fixture(scope="module")
 def models() -> dict[str, tuple[nn.Module, Any]]:
     torch.manual_seed(0)
-    return {name: (model.eval(), inputs) for name, (model, inputs) in small_models().items()}
+    return {name: (model.eval(), inputs) for name, (model, inputs) in {**small_models(), **other_models()}.items()}
 
 
 @pytest.fixture(scope="module")
