@@ -75,7 +75,7 @@ def best(run: Callable[[], Any], repeats: int) -> float:
 
 
 def recorded(model: nn.Module, x: torch.Tensor, options: AttentionOptions | None) -> Any:
-    with torch.no_grad(), observe({"model": model}, attention=options, gradients=False) as region:
+    with torch.no_grad(), observe({"model": model}, attention=options, structures=False) as region:
         model(x)
     return region.attention.get("model")
 
@@ -103,7 +103,7 @@ def measure(length: int, repeats: int) -> None:
     for name, run in {
         "eager pass": plain(eager),
         "eager pass that keeps its maps": returned,
-        "observed, no attention": lambda: recorded(fused, x, None),
+        "kernels seen, nothing kept": lambda: recorded(fused, x, None),
         "32 query rows of all heads": lambda: recorded(
             fused, x, AttentionOptions(query_rows=32, detail_limit=0, watch={})
         ),
