@@ -48,7 +48,8 @@ _DTYPES = {
 }
 _ATTRIBUTE_FIELDS = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings"}
 _UNKNOWN_COST = ("LSTM", "GRU", "RNN", "Einsum", "Attention", "MultiHeadAttention", "GroupQueryAttention", "DFT")
-_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN")
+_ROLES = {kind: ("weight_ih", "weight_hh", "bias") for kind in ("LSTM", "GRU", "RNN")}
 _SCOPES_KEY, _CLASSES_KEY = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 _MAXIMUM_TEXT = 120
 _MAXIMUM_METADATA = 100_000
@@ -84,6 +85,8 @@ class _Reader:
         self._texts: dict[str, str] = {}
         self._kinds: dict[str, list[str]] = {}
         self._initializers: dict[str, tuple[list[int], int]] = {}
+        self._same: dict[str, str] = {}
+        """Result of an Identity -> the initializer that it hands on: exporters keep equal weights once."""
         self._stored: dict[str, Any] = {}
         self.descriptions: dict[str, str] = {}
         classes = next((_metadata(node, _CLASSES_KEY) for node in graph.node if _metadata(node, _CLASSES_KEY)), [])
@@ -111,8 +114,14 @@ class _Reader:
                 tensor, text = self._described(item.name)
                 self._rows[item.name] = builder.input(item.name, tensor)
                 self.descriptions[item.name] = text
+        self._same = {
+            node.output[0]: node.input[0]
+            for node in graph.node
+            if node.op_type == "Identity" and node.input[0] in initializers
+        }
         for node in graph.node:
-            self._node(node)
+            if not (node.op_type == "Identity" and node.output[0] in self._same):
+                self._node(node)
         self._name_leaves()
         several = len(graph.output) > 1
         for item in graph.output:
@@ -133,12 +142,16 @@ class _Reader:
     def _name_parameters(self, node: Any, scope: Sequence[Scope]) -> None:
         """Weights that the exporter transposed or folded lost their names ('onnx::MatMul_21'): they belong to the
         module whose product or convolution reads them."""
-        if node.op_type not in _WEIGHTED or not scope:
+        if node.op_type not in _WEIGHTED:
             return
-        for name, role in zip(node.input[1:], ("weight", "bias"), strict=False):
-            path = f"{scope[-1].path}.{role}"
-            nameless = name in self._initializers and name not in self._rows and not self.builder.is_parameter(name)
-            if nameless and not self.builder.is_parameter(path):
+        prefix = f"{scope[-1].path}." if scope else ""
+        for given, role in zip(node.input[1:], _ROLES.get(node.op_type, ("weight", "bias")), strict=False):
+            name = self._same.get(given, given)
+            if name in self._initializers and name not in self._rows and not self.builder.is_parameter(name):
+                path, number = prefix + role, 1
+                while self.builder.is_parameter(path):  # a module may read several, e.g. of query, key and value
+                    number += 1
+                    path = f"{prefix}{role}_{number}"
                 self._add_parameter(path, name)
                 self._rows[name] = self.builder.reading(path)
 
@@ -181,7 +194,7 @@ class _Reader:
 
     def _read_by(self, node: Any) -> list[str]:
         """What a node reads; branches and bodies of If, Loop and Scan read values of the graph around them too."""
-        read = [name for name in node.input if name]
+        read = [self._same.get(name, name) for name in node.input if name]
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 own = {item.name for item in (*graph.input, *graph.initializer)}

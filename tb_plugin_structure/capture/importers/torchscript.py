@@ -51,9 +51,6 @@ def structure_of_script(
     Raises:
         ValueError: When the module has no ``forward``, or its graph no operator.
     """
-    forward = getattr(module, "forward", None)
-    if not hasattr(forward, "graph"):
-        raise ValueError("the TorchScript module has no forward method; there is no graph to show")
     reader = _Reader(module, source)
     reader.run()
     return reader.builder.build(
@@ -120,7 +117,7 @@ class _Reader:
         tensors = [(path, tensor, False) for path, tensor in self._module.named_parameters(remove_duplicate=False)]
         tensors += [(path, tensor, True) for path, tensor in self._module.named_buffers(remove_duplicate=False)]
         add_parameters(self.builder, tensors)
-        graph = self._module.forward.graph
+        graph = _forward_of(self._module)
         frame = _Frame([])
         mine, *inputs = graph.inputs()
         frame.bind([mine], [_Module("", self._module)])
@@ -284,6 +281,21 @@ class _Reader:
             if not file.startswith((TORCH_ROOT, "code/")):
                 return f"{relative_file(file)}:{line}"
         return ""
+
+
+def _forward_of(module: Any) -> Any:
+    """Graph of a module's forward, or of the first of several overloads (``nn.LSTM`` has one for packed sequences).
+
+    Raises:
+        ValueError: When the module has none.
+    """
+    forward = getattr(module, "forward", None)
+    if hasattr(forward, "graph"):
+        return forward.graph
+    for method in module._c._type().method_names() if hasattr(module, "_c") else ():
+        if method.startswith("forward__") and (graph := _graph_of(module, method)) is not None:
+            return graph
+    raise ValueError("the TorchScript module has no forward method; there is no graph to show")
 
 
 def _graph_of(module: Any, method: str) -> Any:

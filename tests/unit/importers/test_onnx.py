@@ -145,3 +145,32 @@ def test_a_graph_without_nodes_is_refused() -> None:
 
 def test_onnx_is_the_package_that_is_tested() -> None:
     assert onnx.__version__
+
+
+def graph_of(nodes: list[Any], initializers: dict[str, Any]) -> Any:
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])]
+    made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    stored = [numpy_helper.from_array(value, name) for name, value in initializers.items()]
+    return helper.make_model(helper.make_graph(nodes, "net", given, made, stored))
+
+
+def test_weights_without_names_are_counted_also_where_a_module_reads_several() -> None:
+    weights = {f"onnx::MatMul_{number}": np.ones((4, 4), np.float32) for number in (7, 8)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "onnx::MatMul_7"], ["q"], name="/attention/MatMul"),
+        helper.make_node("MatMul", ["q", "onnx::MatMul_8"], ["y"], name="/attention/MatMul_1"),
+    ]
+    structure = structure_of_onnx(graph_of(nodes, weights))
+    assert structure.parameters.column_texts("path") == ["attention.weight", "attention.weight_2"]
+    assert structure.header.totals.parameters == 32
+
+
+def test_equal_weights_that_the_exporter_keeps_once_are_one_parameter_of_two_layers() -> None:
+    nodes = [
+        helper.make_node("Identity", ["onnx::MatMul_7"], ["onnx::MatMul_9"], name="Identity_3"),
+        helper.make_node("MatMul", ["x", "onnx::MatMul_7"], ["h"], name="/layers.0/MatMul"),
+        helper.make_node("MatMul", ["h", "onnx::MatMul_9"], ["y"], name="/layers.1/MatMul"),
+    ]
+    structure = structure_of_onnx(graph_of(nodes, {"onnx::MatMul_7": np.ones((4, 4), np.float32)}))
+    assert structure.parameters.column_texts("path") == ["layers.0.weight"]
+    assert structure.operators.column_texts("name") == ["MatMul", "MatMul"]
