@@ -16,6 +16,18 @@ import torch
 
 from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.call_sites import TORCH_ROOT, relative_file
+from tb_plugin_structure.capture.importers.script_values import (
+    UNKNOWN,
+    Module,
+    Unknown,
+    Value,
+    either,
+    element_of,
+    filled,
+    named_rows,
+    outlined,
+    rows_of,
+)
 from tb_plugin_structure.capture.importers.stored_operators import StoredOperators, add_parameters, attribute_text
 from tb_plugin_structure.capture.kernels import FRESH, KernelFacts, facts_of
 from tb_plugin_structure.capture.operators import name_of_kernels
@@ -63,26 +75,6 @@ def structure_of_script(
     )
 
 
-@dataclass(frozen=True)
-class _Value:
-    """A tensor, by the rows of the values that it may be: several where branches meet."""
-
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Module:
-    path: str
-    module: Any
-
-
-class _Unknown:
-    """A number, size or flag that only a run would tell."""
-
-
-_UNKNOWN = _Unknown()
-
-
 @dataclass
 class _Frame:
     """One call of a method: what the values of its graph are, by their unique number."""
@@ -91,7 +83,7 @@ class _Frame:
     values: dict[int, Any] = field(default_factory=dict)
 
     def of(self, value: Any) -> Any:
-        return self.values.get(value.unique(), _UNKNOWN)
+        return self.values.get(value.unique(), UNKNOWN)
 
     def inputs(self, node: Any) -> list[Any]:
         return [self.of(value) for value in node.inputs()]
@@ -120,7 +112,7 @@ class _Reader:
         graph = _forward_of(self._module)
         frame = _Frame([])
         mine, *inputs = graph.inputs()
-        frame.bind([mine], [_Module("", self._module)])
+        frame.bind([mine], [Module("", self._module)])
         for value in inputs:
             name = value.debugName().partition(".")[0]
             made: list[Tensor] = []
@@ -129,12 +121,12 @@ class _Reader:
                 self.builder.input(f"{name}.{number}" if isinstance(shape, list) else name, tensor)
                 for number, tensor in enumerate(made)
             ]
-            frame.bind([value], [_filled(shape, rows)])
+            frame.bind([value], [filled(shape, rows)])
             if rows:
                 self.descriptions[name] = str(value.type())
         self._block(graph, frame)
         returned = [frame.of(value) for value in graph.outputs()]
-        for name, row in _named_rows(returned[0] if len(returned) == 1 else returned, ""):
+        for name, row in named_rows(returned[0] if len(returned) == 1 else returned, ""):
             self.builder.result(name, row)
 
     # ---- walking
@@ -159,28 +151,28 @@ class _Reader:
                 frame.bind(node.outputs(), results)
 
     def _attribute(self, owner: Any, name: str) -> Any:
-        if not isinstance(owner, _Module):
-            return _UNKNOWN
+        if not isinstance(owner, Module):
+            return UNKNOWN
         path = f"{owner.path}.{name}" if owner.path else name
         if self.builder.is_parameter(path):
-            return _Value((self.builder.reading(path),))
-        value = getattr(owner.module, name, _UNKNOWN)
+            return Value((self.builder.reading(path),))
+        value = getattr(owner.module, name, UNKNOWN)
         if isinstance(value, torch.Tensor):
             return self._literal(value)
-        return _Module(path, value) if isinstance(value, torch.nn.Module) else value
+        return Module(path, value) if isinstance(value, torch.nn.Module) else value
 
     def _constant(self, output: Any) -> Any:
         if str(output.type().kind()) == "FunctionType":
-            return _UNKNOWN
+            return UNKNOWN
         value = output.toIValue()
         return self._literal(value) if isinstance(value, torch.Tensor) else value
 
-    def _literal(self, value: torch.Tensor) -> _Value:
-        return _Value((self.builder.constant(Tensor(list(value.shape), dtype_name(value.dtype), str(value.device))),))
+    def _literal(self, value: torch.Tensor) -> Value:
+        return Value((self.builder.constant(Tensor(list(value.shape), dtype_name(value.dtype), str(value.device))),))
 
     def _method(self, node: Any, frame: _Frame) -> None:
         owner, *given = frame.inputs(node)
-        graph = _graph_of(owner.module, node.s("name")) if isinstance(owner, _Module) else None
+        graph = _graph_of(owner.module, node.s("name")) if isinstance(owner, Module) else None
         if graph is None:
             return
         self._calls += 1
@@ -197,8 +189,8 @@ class _Reader:
         results = [inner.of(value) for value in graph.outputs()]
         frame.bind(node.outputs(), results)
         if called:
-            arguments = [pair for position, value in enumerate(given) for pair in _named_rows(value, str(position))]
-            self.builder.call_values(call, arguments, _named_rows(results[0] if len(results) == 1 else results, ""))
+            arguments = [pair for position, value in enumerate(given) for pair in named_rows(value, str(position))]
+            self.builder.call_values(call, arguments, named_rows(results[0] if len(results) == 1 else results, ""))
 
     def _condition(self, node: Any, frame: _Frame) -> None:
         blocks = list(node.blocks())
@@ -208,7 +200,7 @@ class _Reader:
         for block in blocks:
             self._block(block, frame)
         branches = [[frame.of(value) for value in block.outputs()] for block in blocks]
-        frame.bind(node.outputs(), [_either(choices) for choices in zip(*branches, strict=True)])
+        frame.bind(node.outputs(), [either(choices) for choices in zip(*branches, strict=True)])
 
     def _loop(self, node: Any, frame: _Frame) -> None:
         body = next(iter(node.blocks()))
@@ -216,7 +208,7 @@ class _Reader:
         frame.bind(list(body.inputs())[1:], carried)
         self._block(body, frame)
         _, *after = [frame.of(value) for value in body.outputs()]  # the first is the condition of a further iteration
-        frame.bind(node.outputs(), [_either(choices) for choices in zip(after, carried, strict=False)])
+        frame.bind(node.outputs(), [either(choices) for choices in zip(after, carried, strict=False)])
 
     def _plain(self, node: Any, kind: str, given: list[Any]) -> list[Any] | None:
         """Results of a node that only hands values around; None for an operator."""
@@ -228,15 +220,15 @@ class _Reader:
         if kind in _UNPACKING and given:
             # A list whose length is unknown stands for each of its elements.
             return given[0] if isinstance(given[0], list) else [given[0]] * len(outputs)
-        if kind in _ELEMENT and not isinstance(given[0], _Unknown):
-            return [_element(given[0], given[1] if len(given) > 1 else 0)]
+        if kind in _ELEMENT and not isinstance(given[0], Unknown):
+            return [element_of(given[0], given[1] if len(given) > 1 else 0)]
         if kind == "aten::append":
             if isinstance(given[0], list):
                 given[0].append(given[1])
             return [given[0]]
         if kind in _SAME:
             return [given[0]]
-        if kind in ("aten::__is__", "aten::__isnot__") and not any(isinstance(each, _Unknown) for each in given):
+        if kind in ("aten::__is__", "aten::__isnot__") and not any(isinstance(each, Unknown) for each in given):
             return [(given[0] is given[1]) == (kind == "aten::__is__")]
         if kind == "aten::__not__" and isinstance(given[0], bool):
             return [not given[0]]
@@ -244,7 +236,7 @@ class _Reader:
         for value in outputs:
             _outline(value.type(), made)
         if (kind.startswith("prim::") and kind != "prim::CallFunction") or not made:
-            return [_UNKNOWN] * len(outputs)  # sizes, flags, checks, exceptions
+            return [UNKNOWN] * len(outputs)  # sizes, flags, checks, exceptions
         return None
 
     # ---- operators
@@ -253,12 +245,12 @@ class _Reader:
         facts = _facts(node)
         given = frame.inputs(node)
         inputs: list[int] = []
-        arguments = [_outlined(value, inputs) for value in given]
+        arguments = [outlined(value, inputs) for value in given]
         outputs = list(node.outputs())
         made: list[Tensor] = []
         shapes = [_outline(value.type(), made) for value in outputs]
         written = [
-            row for position in facts.written_positions if position < len(given) for row in _rows(given[position])[:1]
+            row for position in facts.written_positions if position < len(given) for row in rows_of(given[position])[:1]
         ]
         rows = self._operators.add(
             frame.scope,
@@ -271,7 +263,7 @@ class _Reader:
             attributes=_attributes(facts, given),
             source=self._location(node),
         )
-        return [_filled(shape, rows) for shape in shapes]
+        return [filled(shape, rows) for shape in shapes]
 
     def _location(self, node: Any) -> str:
         if self._source == "none":
@@ -333,12 +325,6 @@ def _outline(kind: Any, made: list[Tensor]) -> Any:
     return len(made) - 1
 
 
-def _filled(shape: Any, rows: Sequence[int]) -> Any:
-    if isinstance(shape, int):
-        return _Value((rows[shape],))
-    return [_filled(item, rows) for item in shape] if isinstance(shape, list) else _UNKNOWN
-
-
 def _facts(node: Any) -> KernelFacts:
     if node.kind() == "prim::CallFunction":
         # Functions of a loaded file cannot be looked into: one operator under the function's name.
@@ -366,50 +352,3 @@ def _attributes(facts: KernelFacts, given: Sequence[Any]) -> list[tuple[str, str
             if text is not None:
                 found.append((name, text))
     return found
-
-
-def _rows(value: Any) -> list[int]:
-    """Rows of all tensors in a value."""
-    if isinstance(value, _Value):
-        return list(value.rows)
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [row for item in value for row in _rows(item)] if isinstance(value, (list, tuple)) else []
-
-
-def _named_rows(value: Any, name: str) -> list[tuple[str, int]]:
-    """(element name, row) of each tensor in a value; where branches meet, that of each branch."""
-    if isinstance(value, _Value):
-        return [(name, row) for row in value.rows]
-    if isinstance(value, (list, tuple)):
-        value = dict(enumerate(value))
-    if not isinstance(value, dict):
-        return []
-    return [pair for key, item in value.items() for pair in _named_rows(item, f"{name}.{key}" if name else str(key))]
-
-
-def _element(whole: Any, index: Any) -> Any:
-    if isinstance(whole, dict):
-        return whole.get(str(index), _UNKNOWN)
-    if isinstance(whole, (list, tuple)) and isinstance(index, int):
-        return whole[index] if -len(whole) <= index < len(whole) else _UNKNOWN
-    return _Value(tuple(_rows(whole)))
-
-
-def _either(choices: Sequence[Any]) -> Any:
-    """What a value may be after branches have met."""
-    rows = tuple(dict.fromkeys(row for choice in choices for row in _rows(choice)))
-    if rows and all(not isinstance(choice, (list, dict)) for choice in choices):
-        return _Value(rows)
-    first = choices[0]
-    return first if all(choice is first or choice == first for choice in choices) or rows else _UNKNOWN
-
-
-def _outlined(value: Any, inputs: list[int]) -> Any:
-    """An argument with its tensors as ``{"t": k}``; their rows are appended to `inputs`."""
-    if isinstance(value, _Value):
-        inputs.extend(value.rows)
-        return {"t": len(inputs) - len(value.rows)}
-    if isinstance(value, (list, tuple)):
-        return [_outlined(item, inputs) for item in value]
-    return value if isinstance(value, (bool, int, float, str)) else None

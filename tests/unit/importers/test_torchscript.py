@@ -81,7 +81,7 @@ def test_a_module_without_a_graph_is_refused() -> None:
 
 
 def test_a_forward_with_overloads_is_read_from_the_first_of_them(tmp_path: Path) -> None:
-    """``nn.LSTM`` is scripted with one forward for tensors and one for packed sequences, and none called ``forward``."""
+    """``nn.LSTM`` is scripted with a forward for tensors and one for packed sequences; none is called ``forward``."""
     torch.jit.script(nn.LSTM(4, 5, 2)).save(str(tmp_path / "lstm.pt"))
     structure = structure_of_script(torch.jit.load(str(tmp_path / "lstm.pt")))
     assert structure.header.totals.parameters == 4 * 5 * (4 + 5 + 2) + 4 * 5 * (5 + 5 + 2)
