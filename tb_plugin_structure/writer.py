@@ -15,6 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from types import TracebackType
 from typing import Any
@@ -25,7 +26,12 @@ from torch.export import ExportedProgram
 
 from tb_plugin_structure import event_file
 from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
-from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture, compare_captures
+from tb_plugin_structure.capture.attention import (
+    AttentionBudget,
+    AttentionCapture,
+    compare_captures,
+    farthest_heads,
+)
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.plan import Pins, StackPolicies, build_plan
@@ -74,6 +80,7 @@ class StructureWriter:
         self._file: event_file.OwnEventFile | event_file.SharedEventFile | None = None
         self._last_step: dict[str, int] = {}
         self._hashes: dict[str, str] = {}
+        self._farthest: dict[str, list[int]] = {}
         self._warned: set[str] = set()
         self._budget = AttentionBudget(snapshot_bytes=attention_bytes_per_snapshot, run_bytes=attention_bytes_per_run)
         if not self._enabled:
@@ -374,7 +381,9 @@ class StructureWriter:
     def _attention_options(self, attention: AttentionOptions | bool, step: int) -> AttentionOptions | None:
         if attention is False or not self._budget.wants(step):
             return None
-        return AttentionOptions() if attention is True else attention
+        options = AttentionOptions() if attention is True else attention
+        # Full resolution of long sequences is taken while the models run: of heads that were far apart the last time.
+        return replace(options, farthest=self._farthest) if options.watch is None and self._farthest else options
 
     def _full_variant(self, variant: str) -> str:
         """The user's name for the variant and, when every rank writes, the rank: "eval-rank1"."""
@@ -393,6 +402,7 @@ class StructureWriter:
         captures = list(observed.attention.values())
         for first, second in combinations(captures, 2):
             compare_captures(first, second)
+            self._farthest = {**self._farthest, **farthest_heads(first, second)}
         for model, attention in observed.attention.items():
             for example in attention.examples or [None]:
                 self._write_attention(model, attention, example, step)

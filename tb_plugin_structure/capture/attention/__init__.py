@@ -23,7 +23,7 @@
 | ``budget`` | how much of it is written |
 """
 
-from tb_plugin_structure.capture.attention.between import compare_captures
+from tb_plugin_structure.capture.attention.between import compare_captures, farthest_heads
 from tb_plugin_structure.capture.attention.budget import AttentionBudget
 from tb_plugin_structure.capture.attention.explicit import log_attention
 from tb_plugin_structure.capture.attention.kernels import FusedArguments, attention_kernel
@@ -41,5 +41,6 @@ __all__ = [
     "FusedArguments",
     "attention_kernel",
     "compare_captures",
+    "farthest_heads",
     "log_attention",
 ]

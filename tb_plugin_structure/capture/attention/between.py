@@ -33,6 +33,32 @@ def compare_captures(first: AttentionCapture, second: AttentionCapture) -> None:
             second.distances.setdefault(example, []).append((first.model, *found))
 
 
+def farthest_heads(first: AttentionCapture, second: AttentionCapture, number: int = 4) -> dict[str, list[int]]:
+    """Module path -> the heads of both models, up to `number` of each, whose closest head in the other is farthest.
+
+    Empty where the distances of the two were not computed.
+    """
+    found: dict[str, list[int]] = {}
+    for example, compared in list(second.distances.items())[:1]:
+        distances = next((values for model, values, _ in compared if model == first.model), None)
+        if distances is None or not distances.size:
+            continue
+        known = np.where(np.isnan(distances), math.inf, distances)
+        for capture, nearest in ((first, known.min(1)), (second, known.min(0))):
+            heads = [
+                (made.module_path, head)
+                for made in capture.maps
+                if example in made.summaries
+                for head in made.summaries[example].heads
+            ]
+            order = np.argsort(-np.where(np.isinf(nearest), -1.0, nearest), kind="stable")
+            for at in order[:number].tolist():
+                path, head = heads[at]
+                if np.isfinite(nearest[at]) and head not in found.setdefault(path, []):
+                    found[path].append(head)
+    return found
+
+
 Maps = list[tuple[AttentionMap, Summary]]
 
 

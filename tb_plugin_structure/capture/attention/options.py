@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Rows = int | Sequence[int] | Literal["all"] | None
@@ -38,6 +38,8 @@ class AttentionOptions:
         interface: Listen at transformers' attention interface for what no kernel shows (FlexAttention, packed heads).
         redact: Applied to every token label before it is kept.
         maximum_cells: See `query_rows`. 2^27 probabilities take about a second of one processor core.
+        farthest: Heads that are watched besides the first of every attention while `watch` is None: module path -> head
+            numbers. A writer fills it with those that were farthest from the other model's at the step before.
         keep_maps: Keep float32 probabilities in memory (`AttentionMap.probabilities`), for notebooks and checks.
     """
 
@@ -57,6 +59,7 @@ class AttentionOptions:
     redact: Callable[[str], str] | None = None
     maximum_cells: int = 1 << 27
     keep_maps: bool = False
+    farthest: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.example, str) and self.example != "all":
@@ -97,7 +100,8 @@ class AttentionOptions:
     def watched_heads(self, module_path: str, heads: Sequence[int]) -> list[int]:
         """Those of `heads` that are kept in full resolution beyond `detail_limit`."""
         if self.watch is None:
-            return list(heads[:1])
+            far = self.farthest.get(module_path, ())
+            return [head for position, head in enumerate(heads) if position == 0 or head in far]
         watched = {head for pattern, chosen in self.watch.items() if matches(module_path, [pattern]) for head in chosen}
         return [head for head in heads if head in watched]
 

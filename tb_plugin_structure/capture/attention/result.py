@@ -123,7 +123,8 @@ class AttentionCapture:
             if summary.matrix is not None and summary.matrix.size:
                 matrices = zip(summary.matrix_heads, summary.matrix, strict=True)
                 heads += [KeptHead(head, MATRIX, encode_matrix(matrix)) for head, matrix in matrices]
-            named = self.options.watched_heads(made.module_path, summary.heads) if self.options.watch else []
+            wanted = self.options.watch or self.options.farthest
+            named = self.options.watched_heads(made.module_path, summary.heads) if wanted else []
             for position, kept in enumerate(sorted(heads, key=lambda kept: kept.head)):
                 found.append(((kept.head not in named, position, place), made, kept))
         found.sort(key=lambda entry: entry[0])

@@ -9,7 +9,7 @@ from torch import nn
 
 from tb_plugin_structure.analysis.attention import compare, hellinger
 from tb_plugin_structure.capture import AttentionOptions, observe
-from tb_plugin_structure.capture.attention import AttentionCapture, compare_captures
+from tb_plugin_structure.capture.attention import AttentionCapture, compare_captures, farthest_heads
 from tb_plugin_structure.records.attention import AttentionOverview
 from tests.unit.attention.capturing import Function, probabilities, query_key_value
 
@@ -81,3 +81,19 @@ def test_models_without_attention_have_no_distances() -> None:
         model(torch.randn(2, 3))
     compare_captures(region.attention["a"], region.attention["b"])
     assert region.attention["b"].distances == {}
+
+
+def test_heads_without_a_near_head_in_the_other_model_are_the_farthest() -> None:
+    captures = recorded(400)
+    compare_captures(*captures)
+    # The student has the teacher's heads 2 and 0: nothing looks where heads 1 and 3 look.
+    found = farthest_heads(*captures, number=2)
+    assert sorted(found[""][:2]) == [1, 3]
+
+
+def test_the_farthest_heads_are_kept_in_full_resolution_besides_the_first() -> None:
+    teacher, student = recorded(400, AttentionOptions(farthest={"": [3, 1]}))
+    assert [kept.head for _, kept in teacher.kept_heads()] == [0, 1, 3]
+    assert [kept.head for _, kept in student.kept_heads()] == [0, 1]
+    (named, _) = recorded(400, AttentionOptions(farthest={"": [3]}, watch={"*": [2]}))
+    assert [kept.head for _, kept in named.kept_heads()] == [2]
