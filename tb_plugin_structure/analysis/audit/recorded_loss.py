@@ -73,16 +73,18 @@ class RecordedLoss:
         return all(prod(self.outside.shape(tensor)) < prod(result) for tensor in (first, second))
 
     def feature_of(self, tensor: int) -> tuple[str, str]:
-        """(role, module path) of the feature that a value is, seen through kernels that change neither its shape nor
-        read another of its size; ("", "") where it is none."""
+        """(role, module path) of the feature that a value is, seen through kernels that neither change its shape nor
+        read another value of it; ("", "") where it is none."""
         producers, shape = self.outside.tensors["producer"], self.outside.shape(tensor)
         while (kernel := int(producers[tensor])) >= 0:
             alike = [t for t in self.inputs(kernel) if self.outside.shape(t) == shape]
             if len(alike) != 1:
                 return "", ""
             tensor = alike[0]
-        (role, *others) = (*self.origin.get(tensor, ()), "")
-        return (role, self.outside.tensors.text("name", tensor).partition("/")[2]) if len(others) == 1 else ("", "")
+        roles = self.origin.get(tensor, frozenset())
+        if len(roles) != 1:
+            return "", ""
+        return next(iter(roles)), self.outside.tensors.text("name", tensor).partition("/")[2]
 
 
 def recorded_loss(context: Context) -> RecordedLoss | None:
