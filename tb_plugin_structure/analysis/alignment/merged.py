@@ -86,7 +86,7 @@ def merge(
     result = [rows[number] for number in order]
     for old, row in zip(order, result, strict=True):
         row.parent = place[row.parent] if row.parent >= 0 else -1
-        row.children = [place[number] for number in inside.get(old, ())]
+        row.children = tuple([place[number] for number in inside.get(old, ())])
     return result, {(row.teacher, row.student): new for new, row in enumerate(result)}
 
 

@@ -28,7 +28,7 @@ _TELLING_CODES = np.array(sorted(KIND_CODE[kind] for kind, weight in SUBSTANCE.i
 _WEIGHTED_CODES = np.array(sorted(KIND_CODE[kind] for kind in WEIGHTED))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
     """What the sequence alignment sees: a leaf, or a stack of blocks.
 

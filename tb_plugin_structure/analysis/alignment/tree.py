@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, class_kind, leaf_kind
 from tb_plugin_structure.analysis.alignment.roles import role_words
 from tb_plugin_structure.records.structure import Structure
-from tb_plugin_structure.records.table import Array
+from tb_plugin_structure.records.table import Array, Table
 
 _MOST_OPERATORS_FOR_KIND = 8
 
@@ -92,7 +93,7 @@ class Tree:
         if self.call[first] < 0 or self.call[second] < 0:
             return False
         returned = self.output_tensors[self.call[first]][:1]
-        return returned != [] and returned == self.output_tensors[self.call[second]][:1]
+        return returned != () and returned == self.output_tensors[self.call[second]][:1]
 
     def words_between(self, node: int, scope: int) -> frozenset[str]:
         """Role words of the path segments between a scope and a node, both excluded; of the innermost ones only."""
@@ -123,8 +124,8 @@ class Tree:
         """By module row, the place of its attributes in ``attribute_sets``; alike modules share one."""
         modules = self.structure.modules
         known: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-        columns = zip(modules.column_lists("attribute_names"), modules.column_lists("attribute_values"), strict=True)
-        return [known.setdefault((tuple(names), tuple(values)), len(known)) for names, values in columns]
+        columns = zip(_rows(modules, "attribute_names"), _rows(modules, "attribute_values"), strict=True)
+        return [known.setdefault(column, len(known)) for column in columns]
 
     @cached_property
     def attribute_sets(self) -> list[dict[str, str]]:
@@ -143,21 +144,21 @@ class Tree:
         return self.attributes[self.module[node]].get(name)
 
     @cached_property
-    def own_parameters(self) -> list[list[int]]:
+    def own_parameters(self) -> list[tuple[int, ...]]:
         """Module row -> parameter rows registered on it."""
-        return self.structure.modules.column_lists("parameters")
+        return _rows(self.structure.modules, "parameters")
 
     @cached_property
     def parameter_shapes(self) -> list[tuple[int, ...]]:
-        return [tuple(shape) for shape in self.structure.parameters.column_lists("shape")]
+        return _rows(self.structure.parameters, "shape")
 
     @cached_property
-    def input_tensors(self) -> list[list[int]]:
-        return self.structure.module_calls.column_lists("inputs")
+    def input_tensors(self) -> list[tuple[int, ...]]:
+        return _rows(self.structure.module_calls, "inputs")
 
     @cached_property
-    def output_tensors(self) -> list[list[int]]:
-        return self.structure.module_calls.column_lists("outputs")
+    def output_tensors(self) -> list[tuple[int, ...]]:
+        return _rows(self.structure.module_calls, "outputs")
 
     @cached_property
     def weight_shapes(self) -> list[tuple[int, ...]]:
@@ -183,6 +184,12 @@ class Tree:
         places = np.arange(len(self))
         mass: Array = np.round(running[places + np.array(self.size, np.int64)] - running[places], 6)
         return mass
+
+
+def _rows(table: Table, column: str) -> list[tuple[int, ...]]:
+    """All lists of a list column as tuples, which Python's collector of cycles does not walk again and again."""
+    values, offsets = tuple(table[column].tolist()), table.offsets(column).tolist()
+    return [values[begin:end] for begin, end in pairwise(offsets)]
 
 
 def build_tree(structure: Structure) -> Tree:
@@ -319,7 +326,7 @@ def _describe_nodes(tree: Tree) -> None:
     extents = [NOTHING]
     layouts: dict[tuple[str, str], tuple[bool, str]] = {}
 
-    def extent_of(tensors: list[int], layout: tuple[bool, str]) -> int:
+    def extent_of(tensors: tuple[int, ...], layout: tuple[bool, str]) -> int:
         if not tensors:
             return 0
         shape = tuple(sizes[places[tensors[0]] : places[tensors[0] + 1]])
