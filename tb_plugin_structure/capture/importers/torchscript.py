@@ -282,7 +282,7 @@ def _forward_of(module: Any) -> Any:
         ValueError: When the module has none.
     """
     forward = getattr(module, "forward", None)
-    if hasattr(forward, "graph"):
+    if forward is not None and hasattr(forward, "graph"):
         return forward.graph
     for method in module._c._type().method_names() if hasattr(module, "_c") else ():
         if method.startswith("forward__") and (graph := _graph_of(module, method)) is not None:
