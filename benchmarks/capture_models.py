@@ -86,7 +86,7 @@ IMAGES: dict[str, dict[str, Any]] = {
     "PoolFormer": {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1]},
     "MobileNetV1": {"depth_multiplier": 0.25},
     "MobileNetV2": {"depth_multiplier": 0.25},
-    "EfficientNet": {"width_coefficient": 0.25, "depth_coefficient": 0.25},
+    "EfficientNet": {"width_coefficient": 0.25, "depth_coefficient": 0.25, "hidden_dim": 320},
     "Swin": {
         "image_size": 32,
         "patch_size": 4,
