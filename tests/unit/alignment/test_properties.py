@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tb_plugin_structure.analysis.alignment import align
+from tb_plugin_structure.analysis.alignment import POLICIES, align
 from tb_plugin_structure.v1 import alignment_pb2
 from tests.unit.alignment.networks import (
     Part,
@@ -83,11 +83,11 @@ def test_a_model_aligned_with_itself_is_the_identity(network: Part) -> None:
 
 
 @_QUICK
-@given(networks(), networks())
-def test_swapping_the_roles_inverts_the_pairs(first: Part, second: Part) -> None:
+@given(networks(), networks(), st.sampled_from(sorted(POLICIES)))
+def test_swapping_the_roles_inverts_the_pairs(first: Part, second: Part, policy: str) -> None:
     one, other = record(first), record(second)
-    there = {(row.teacher, row.student) for row in align(teacher=one, student=other).rows}
-    back = {(row.student, row.teacher) for row in align(teacher=other, student=one).rows}
+    there = {(row.teacher, row.student) for row in align(teacher=one, student=other, policy=policy).rows}
+    back = {(row.student, row.teacher) for row in align(teacher=other, student=one, policy=policy).rows}
     assert there == back
 
 
