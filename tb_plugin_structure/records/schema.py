@@ -160,8 +160,8 @@ TENSORS: Final = (
     Field(
         "name",
         "string",
-        "argument for inputs, path for parameters and buffers, model and path for external; of constants 'parameter' for "
-        "a parameter of no recorded model, and 'trained parameter' when the optimizer of the step holds it",
+        "argument for inputs, path for parameters and buffers, model and path for external; of constants 'parameter' "
+        "for a parameter of no recorded model, and 'trained parameter' when the optimizer of the step holds it",
     ),
     Field("storage", "u32", "number of the storage it lies in; equal numbers share memory"),
     Field("storage_offset", "i64", "elements from the start of the storage"),
