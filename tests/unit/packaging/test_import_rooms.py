@@ -168,7 +168,7 @@ DRAWING = {"graph", "table", "heatmap"}
 # The visual language: colours, kinds and how numbers are written. Constants and pure functions, without components.
 LANGUAGE = {"ui/tokens", "ui/kinds", "ui/verdict_styles", "ui/format"}
 FRONTEND_ROOMS = {
-    "gen": set(),
+    "gen": {"wire/message"},  # the type of the field tables that it reads
     "wire": {"gen"},
     "host": WIRE,
     "graph": {*WIRE, *LANGUAGE, "workers"},
