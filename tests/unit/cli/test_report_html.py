@@ -89,6 +89,7 @@ def test_the_page_holds_both_records_and_every_policy(logdir: Path, tmp_path: Pa
         "api/records?",
         *(f"api/structure?part={part}&run=&step=0&tag=structure/{m}" for m in ("teacher", "student") for part in parts),
         *(f"api/alignment?policy={policy}&{sides}" for policy in ("copy", "uniform", "skip", "first", "last")),
+        f"api/variants?{sides}",
     }
     header = structure_pb2.StructureHeader.FromString(
         answer(stored, "api/structure?part=header&run=&step=0&tag=structure/student")
