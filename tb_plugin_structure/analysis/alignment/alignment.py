@@ -305,6 +305,7 @@ class Alignment:
             if element != match.teacher.first
         )
 
+    @collection_paused()
     def to_proto(self) -> alignment_pb2.Alignment:
         """The wire message."""
         pool = StringPool()
