@@ -6,6 +6,7 @@ microseconds a kernel. Nothing is patched, no argument or result is replaced, an
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
@@ -332,12 +333,33 @@ class Observer:
 
 
 def _optimizer_hooks(observer: Observer) -> list[Any]:
-    """An optimizer's own kernels are not part of any model: recording pauses while it steps."""
+    """An optimizer's own kernels are not part of any model: recording pauses while it steps.
+
+    Not so in its closure, ``optimizer.step(closure)``: there run the forward pass, the loss and the backward pass, with
+    L-BFGS as in every step of Lightning.
+    """
     from torch.optim import optimizer as module
 
-    def before(*_: Any) -> None:
-        if _get_ident() == observer._thread:
-            observer.paused += 1
+    def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _get_ident() != observer._thread:
+            return None
+        observer.paused += 1
+        first, *given = args  # the optimizer itself
+        return (first, *map(recorded, given)), {name: recorded(value) for name, value in kwargs.items()}
+
+    def recorded(closure: Any) -> Any:
+        if not callable(closure):
+            return closure
+
+        @functools.wraps(closure)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            observer.paused -= 1
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                observer.paused += 1
+
+        return run
 
     def after(*_: Any) -> None:
         if _get_ident() == observer._thread and observer.paused:

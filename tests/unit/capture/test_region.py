@@ -224,3 +224,46 @@ def test_listeners_learn_which_call_of_its_module_a_kernel_runs_in() -> None:
         model(torch.randn(1, 4))
         model(torch.randn(1, 4))
     assert listener.seen == [("shared", 0), ("shared", 1), ("shared", 2), ("shared", 3)]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_closure_that_the_optimizer_runs_is_recorded_and_the_optimizer_s_own_kernels_are_not(by_name: bool) -> None:
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)), torch.randn(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    with observe({"student": model}) as plain:
+        closure()
+    with observe({"student": model}) as region:
+        loss = optimizer.step(closure=closure) if by_name else optimizer.step(closure)
+    assert loss is not None
+    recorded = region.structures["student"]
+    assert recorded.kernels.rows == plain.structures["student"].kernels.rows > 0
+    assert recorded.header.structure_hash == plain.structures["student"].header.structure_hash
+    assert region.outside is not None
+    assert plain.outside is not None
+    assert region.outside.kernels.rows == plain.outside.kernels.rows
+
+
+def test_every_evaluation_of_l_bfgs_is_a_call() -> None:
+    model, x = nn.Linear(3, 1), torch.randn(4, 3)
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+    seen = 0
+
+    def closure() -> torch.Tensor:
+        nonlocal seen
+        seen += 1
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    with observe({"student": model}) as region:
+        optimizer.step(closure)
+    assert seen > 1
+    assert region.structures["student"].module_calls.rows == seen

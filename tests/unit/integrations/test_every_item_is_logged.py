@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from tb_plugin_structure import StructureMonitor, StructureWriter
+from tb_plugin_structure.cli.event_files import EventFiles
+from tb_plugin_structure.records.structure import Structure
 from tests.support.read_summaries import histograms, measurements_in, pictures_in, records, scalars
 
 STEPS = 5
@@ -120,6 +122,10 @@ def in_transformers(folder: Path, **options: Any) -> None:
     ).train()
 
 
+def structures_in(folder: Path) -> list[Structure]:
+    return [structure for key, structure in EventFiles.read(folder).structures() if key.tag.startswith("structure/")]
+
+
 LOOPS = pytest.mark.parametrize("train", [in_a_loop, in_lightning, in_transformers])
 
 
@@ -151,6 +157,7 @@ def test_each_item_is_in_the_event_file(tmp_path: Path, train: Callable[..., Non
     ):
         assert sorted(shown.get(tag, {})) == [0, 4], tag
     assert "_hparams_/session_start_info" in records(folder, plugin="hparams")
+    assert all(structure.kernels.rows > 10 for structure in structures_in(folder))
     recorded = records(folder)
     assert recorded["structure/teacher"] == recorded["structure/student"] == [0]  # they did not change
     assert recorded["measurement/student"] == [0, 4]
