@@ -50,11 +50,15 @@ def capture_error(observer: Observer, model: ObservedModel) -> structure_pb2.Cap
     )
 
 
+def is_users(filename: str) -> bool:
+    """Whether a file is neither torch's nor ours."""
+    return not filename.startswith((TORCH_ROOT, __file__.rpartition("capture")[0]))
+
+
 def user_line(error: BaseException) -> str:
     """'file:line' of the innermost frame that is neither torch's nor ours."""
-    own = __file__.rpartition("capture")[0]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((TORCH_ROOT, own)):
+        if is_users(frame.filename):
             return f"{relative_file(frame.filename)}:{frame.lineno}"
     return ""
 

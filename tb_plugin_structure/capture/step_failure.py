@@ -11,7 +11,7 @@ from torch import Tensor
 from tb_plugin_structure.capture.call_sites import TORCH_ROOT
 from tb_plugin_structure.capture.dispatch import OUTSIDE
 from tb_plugin_structure.capture.events import outline
-from tb_plugin_structure.capture.failures import user_line
+from tb_plugin_structure.capture.failures import is_users, user_line
 from tb_plugin_structure.capture.observer import Observer
 from tb_plugin_structure.v1 import structure_pb2
 
@@ -64,8 +64,7 @@ def _failing_call(error: BaseException) -> tuple[str, list[Tensor]]:
 def _frames_inside_torch(error: BaseException) -> Iterator[FrameType]:
     """Torch's frames below the user's last one, outermost first."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    ours_or_torchs = (TORCH_ROOT, __file__.rpartition("capture")[0])
-    users = [place for place, (frame, _) in enumerate(frames) if not _file(frame).startswith(ours_or_torchs)]
+    users = [place for place, (frame, _) in enumerate(frames) if is_users(_file(frame))]
     yield from (frame for frame, _ in frames[max(users, default=-1) + 1 :] if _file(frame).startswith(TORCH_ROOT))
 
 

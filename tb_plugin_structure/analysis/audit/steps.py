@@ -5,6 +5,7 @@ Each step knows its one-line text, the shape it gives and the PyTorch code that 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ class ShapeError(ValueError):
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(ABC):
     """One step of a chain. ``module`` is the constructor of a torch.nn module when the step is one, else empty and
     ``statements`` transform a variable ``x``; a statement may use ``self.<attribute>`` when there is a module too."""
 
@@ -27,8 +28,9 @@ class Step:
         """Trainable elements."""
         return 0
 
+    @abstractmethod
     def line(self) -> str:
-        raise NotImplementedError
+        """The step in one line."""
 
     def shape(self, shape: Shape) -> Shape:
         """The shape that the step makes of `shape`; the batch dimension is carried along."""
