@@ -243,7 +243,7 @@ def _export_page(options: argparse.Namespace) -> int:
         )
     alone = options.student is None and split_address(options.teacher)[1]
     loaded = (_load(options.teacher),) if alone else _load_pair(options)
-    sides = [Side(key, structure, files.wall_times[key]) for files, key, structure in loaded]
+    sides = [Side(*each) for each in loaded]
     if not alone and loaded[0].files.path.resolve() != loaded[-1].files.path.resolve():
         sides = list(distinct(*sides))
     teacher, student = sides[0], None if alone else sides[1]

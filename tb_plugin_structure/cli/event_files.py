@@ -63,12 +63,12 @@ class EventFiles:
                         found.wall_times[key] = wall_time
         return found
 
-    def structures(self) -> list[tuple[Key, Structure]]:
-        """All structure records, by run, tag and step. Damaged ones are left out."""
+    def structures(self, kinds: tuple[str, ...] = ("structure/", "outside/")) -> list[tuple[Key, Structure]]:
+        """All structure records, by run, tag and step; `kinds` are beginnings of tags. Damaged ones are left out."""
         return [
             (key, structure)
             for key in sorted(self.records)
-            if key.tag.startswith(("structure/", "outside/")) and (structure := self._decode(key)) is not None
+            if key.tag.startswith(kinds) and (structure := self._decode(key)) is not None
         ]
 
     def _decode(self, key: Key) -> Structure | None:

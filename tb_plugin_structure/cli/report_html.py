@@ -11,14 +11,17 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 from urllib.parse import quote
 
 from tb_plugin_structure.analysis.alignment import POLICIES, align
+from tb_plugin_structure.analysis.audit import audit
+from tb_plugin_structure.analysis.compared_features import compared_features
 from tb_plugin_structure.analysis.variants import compare_variants
-from tb_plugin_structure.cli.event_files import Key
+from tb_plugin_structure.cli.event_files import EventFiles, Key
+from tb_plugin_structure.cli.report_measured import Measured, measured
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.blobs import compress
 from tb_plugin_structure.records.structure import Structure
@@ -36,11 +39,19 @@ class NotBuiltError(RuntimeError):
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two records of a report: where it stands, what it is, and when it was written (in s since 1970)."""
+    """One of the two records of a report: what it is, and where it stands."""
 
+    files: EventFiles
     key: Key
     structure: Structure
-    wall_time: float
+    folder: str = ""
+    """In front of the run's name, where the same run of two log directories would be one."""
+
+    @property
+    def shown(self) -> Key:
+        """Where it stands in the report."""
+        run = "/".join(filter(None, (self.folder, self.key.run)))
+        return self.key._replace(run=run)
 
 
 def report_html(teacher: Side, student: Side | None, *, policy: str = "copy", pins: Pins | None = None) -> str:
@@ -55,27 +66,47 @@ def report_html(teacher: Side, student: Side | None, *, policy: str = "copy", pi
     script = _script()
     pins = pins or {}
     both = (teacher,) if student is None else (teacher, student)
-    answers = {_answer_key("api/records"): _packed(json.dumps(_listing(both)).encode())}
+    answers: dict[str, str] = {}
+    found = {(side.shown, side.structure.name): _measured(side) for side in both}
+    measurements = [each for each in found.values() if each is not None]
+    listing = _listing(both, measurements)
+    answers[_answer_key("api/records")] = _packed(json.dumps(listing).encode())
     for side in both:
         header, *parts = side.structure.encode()
-        address = side.key._asdict()
+        address = side.shown._asdict()
         answers[_answer_key("api/structure", **address, part="header")] = _packed(header)
         for part, stored in zip(side.structure.header.parts, parts, strict=False):
             answers[_answer_key("api/structure", **address, part=part.name)] = _base64(stored)
+    for each in measurements:
+        for route, parameters, data, is_packed in each.answers:
+            answers[_answer_key(route, **parameters)] = _base64(data) if is_packed else _packed(data)
     intent = {"pins": _javascript_json(pins)} if pins else {}
     sides = {
         f"{letter}_{name}": value
         for letter, side in zip("ts", both, strict=False)
-        for name, value in side.key._asdict().items()
+        for name, value in side.shown._asdict().items()
     }
     if student is not None:
-        for each in dict.fromkeys([policy, *POLICIES]):
-            alignment = align(teacher=teacher.structure, student=student.structure, policy=each, pins=dict(pins))
-            key = _answer_key("api/alignment", **sides, policy=each, **intent)
-            answers[key] = _packed(alignment.to_proto().SerializeToString())
+        outside, measured_beside = student.files.beside(student.key)
+        of_roles = {
+            role: measured_beside[side.structure.name]
+            for role, side in (("teacher", teacher), ("student", student))
+            if side.structure.name in measured_beside
+        }
+        models = {"teacher": teacher.structure, "student": student.structure}
+        for each_policy in dict.fromkeys([policy, *POLICIES]):
+            alignment = align(**models, policy=each_policy, pins=dict(pins))
+            report = audit(alignment, outside=outside, measurements=of_roles)
+            for route, made in (("api/alignment", alignment), ("api/audit", report)):
+                key = _answer_key(route, **sides, policy=each_policy, **intent)
+                answers[key] = _packed(made.to_proto().SerializeToString())
         passes = compare_variants(teacher.structure, student.structure).to_dict()
         answers[_answer_key("api/variants", **sides)] = _packed(json.dumps(passes).encode())
-    state = {"t": _side_text(teacher.key), "s": "-" if student is None else _side_text(student.key), **intent}
+        if outside is not None:
+            pairs = [each.to_dict() for each in compared_features(outside, **models)]
+            compared = {"recorded": True, "pairs": pairs}
+            answers[_answer_key("api/compared", **sides)] = _packed(json.dumps(compared).encode())
+    state = {"t": _side_text(teacher.shown), "s": "-" if student is None else _side_text(student.shown), **intent}
     if policy != "copy":
         state["policy"] = policy
     stored_json = json.dumps({"state": _hash(state), "answers": answers}, ensure_ascii=False)
@@ -96,12 +127,11 @@ def distinct(teacher: Side, student: Side) -> tuple[Side, Side]:
     """Two sides from different log directories, where run and tag may be equal by chance: then named apart."""
     if teacher.key[:2] != student.key[:2]:
         return teacher, student
-    return _in_run(teacher, "teacher"), _in_run(student, "student")
+    return replace(teacher, folder="teacher"), replace(student, folder="student")
 
 
-def _in_run(side: Side, folder: str) -> Side:
-    run = f"{folder}/{side.key.run}" if side.key.run else folder
-    return Side(side.key._replace(run=run), side.structure, side.wall_time)
+def _measured(side: Side) -> Measured | None:
+    return measured(side.files, side.key, side.shown, side.structure.name)
 
 
 def _script() -> str:
@@ -115,28 +145,21 @@ def _script() -> str:
     return re.sub("</(?=script)", r"<\\/", script, flags=re.IGNORECASE)
 
 
-def _listing(sides: Sequence[Side]) -> dict[str, list[dict[str, Any]]]:
-    """The answer of ``api/records`` with nothing but these records. Two of one model are two steps of it."""
+def _listing(sides: Sequence[Side], measurements: Sequence[Measured]) -> dict[str, list[dict[str, Any]]]:
+    """The answer of ``api/records`` with these records, and what was recorded beside them. Two of one model are two
+    steps of it."""
     from tb_plugin_structure.dashboards.list_records import totals_dict  # TensorBoard is needed only here
 
     entries: dict[tuple[str, str], dict[str, Any]] = {}
-    for key, side in sorted({side.key: side for side in sides}.items()):
-        header = side.structure.header
-        entry = entries.setdefault(
-            key[:2],
-            {
-                "run": key.run,
-                "tag": key.tag,
-                "kind": "structure",
-                "model": header.model,
-                "variant": header.variant,
-                "steps": [],
-            },
-        )
+
+    def add(key: Key, kind: str, structure: Structure, wall_time: float) -> None:
+        header = structure.header
+        about = {"kind": kind, "model": header.model, "variant": header.variant}
+        entry = entries.setdefault(key[:2], {"run": key.run, "tag": key.tag, **about, "steps": []})
         entry["steps"].append(
             {
                 "step": key.step,
-                "wall_time": side.wall_time,
+                "wall_time": wall_time,
                 "hash": header.structure_hash,
                 "structure_hash": header.structure_hash,
                 "model_class": header.model_class,
@@ -145,7 +168,26 @@ def _listing(sides: Sequence[Side]) -> dict[str, list[dict[str, Any]]]:
                 "totals": totals_dict(header.totals),
             }
         )
-    return {"structures": list(entries.values()), "attention": [], "measurements": [], "plans": [], "problems": []}
+
+    for key, side in sorted({side.shown: side for side in sides}.items()):
+        add(key, "structure", side.structure, side.files.wall_times[side.key])
+    if len(sides) == 2:
+        student = sides[1]
+        for key, structure in student.files.structures(("outside/",)):
+            if key.run == student.key.run:
+                add(key._replace(run=student.shown.run), "outside", structure, student.files.wall_times[key])
+    problems = [
+        {"run": each.entries[0]["run"], "tag": "", "step": 0, "message": each.left_out}
+        for each in measurements
+        if each.left_out
+    ]
+    return {
+        "structures": list(entries.values()),
+        "attention": [],
+        "measurements": [entry for each in measurements for entry in each.entries],
+        "plans": [],
+        "problems": problems,
+    }
 
 
 def _answer_key(route: str, **parameters: str | int) -> str:

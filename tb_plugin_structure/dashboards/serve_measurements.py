@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tensorboard import errors
@@ -20,14 +20,52 @@ from tb_plugin_structure.v1 import measurement_pb2
 _SHOWN = 20
 
 
+Described = tuple[measurement_pb2.MeasurementHeader, list[measurement_pb2.Quantity]]
+"""The header of a record, and what its columns hold."""
+
+
+def tags_of(tags: Iterable[str], model: str, variant: str) -> list[str]:
+    """Of the tags of a run those with measurements of a model: of a variant, else of the model without one."""
+    of_model = [tag for tag in tags if names.split_tag(tag)[1:2] == (model,)]
+    of_variant = [tag for tag in of_model if names.variant_of(tag) == variant]
+    return of_variant or [tag for tag in of_model if not names.variant_of(tag)]
+
+
+def described(header_blob: bytes, read: Callable[[], Sequence[bytes]]) -> Described:
+    """`read` gives all blobs: older records do not say in their header what their columns hold.
+
+    Raises:
+        Exception: When the record is damaged, or for newer readers.
+    """
+    header = measurement_pb2.MeasurementHeader.FromString(header_blob)
+    check_version("measurement", header.minimum_reader_version)
+    return header, list(header.quantities) or Measurement.decode(read()).quantities()
+
+
+def listing(found: Iterable[tuple[dict[str, Any], Described]]) -> dict[str, list[dict[str, Any]]]:
+    """The answer of ``api/measurements`` about records with the addresses in front."""
+    records: list[dict[str, Any]] = []
+    quantities: dict[str, dict[str, Any]] = {}
+    without_modules: dict[str, list[int]] = {}
+    for address, (header, about) in found:
+        for quantity in about:
+            entry = quantities.setdefault(quantity.name, _meaning(quantity) | {"records": []})
+            _widen(entry, quantity)
+            place = entry["records"] if quantity.modules else without_modules.setdefault(quantity.name, [])
+            place.append(len(records))
+        records.append({**address, "structure_hash": header.structure_hash})
+    for name, positions in without_modules.items():
+        if not quantities[name]["modules"]:
+            quantities[name]["records"] = positions
+    return {"records": records, "quantities": list(quantities.values())}
+
+
 def _records(store: RecordStore, query: Query) -> list[StoredRecord]:
     """The measurements of the model asked for, by step; at one step those of a recorded step come first. Of the variant
     asked for, or of the model without a variant where that has none."""
     run, model, variant = query.text("run"), query.text("model"), query.text("variant", "")
     series = store.series(query.context, query.experiment, names.MEASUREMENT_PLUGIN)
-    of_model = [tag for in_run, tag in series if in_run == run and names.split_tag(tag)[1:2] == (model,)]
-    chosen = [tag for tag in of_model if names.variant_of(tag) == variant]
-    chosen = chosen or [tag for tag in of_model if not names.variant_of(tag)]
+    chosen = tags_of((tag for in_run, tag in series if in_run == run), model, variant)
     if not chosen:
         measured = {(in_run, names.split_tag(tag)[1]) for in_run, tag in series if len(names.split_tag(tag)) > 1}
         there = sorted({name for in_run, name in measured if in_run == run})
@@ -39,39 +77,24 @@ def _records(store: RecordStore, query: Query) -> list[StoredRecord]:
     return found
 
 
-def _described(
-    store: RecordStore, query: Query
-) -> Iterator[tuple[StoredRecord, measurement_pb2.MeasurementHeader, list[measurement_pb2.Quantity]]]:
-    """Each record that can be read, with its header and what its columns hold."""
+def _described(store: RecordStore, query: Query) -> Iterator[tuple[StoredRecord, Described]]:
+    """Each record that can be read."""
     for record in _records(store, query):
         try:
-            header = measurement_pb2.MeasurementHeader.FromString(store.header(query.experiment, record))
-            check_version("measurement", header.minimum_reader_version)
-            # Older records do not say; their columns are in the table.
-            quantities = list(header.quantities) or Measurement.decode(record.blobs()).quantities()
+            about = described(store.header(query.experiment, record), record.blobs)
         except Exception:  # api/records lists it among the problems
             continue
-        yield record, header, quantities
+        yield record, about
 
 
 def listing_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
+    def address(query: Query, record: StoredRecord) -> dict[str, Any]:
+        stands = {"tag": record.tag, "step": record.step, "wall_time": record.wall_time}
+        return stands | {"hash": store.hash(query.experiment, record)}
+
     def handle(query: Query) -> wrappers.Response:
-        records: list[dict[str, Any]] = []
-        quantities: dict[str, dict[str, Any]] = {}
-        without_modules: dict[str, list[int]] = {}
-        for record, header, described in _described(store, query):
-            for quantity in described:
-                entry = quantities.setdefault(quantity.name, _meaning(quantity) | {"records": []})
-                _widen(entry, quantity)
-                place = entry["records"] if quantity.modules else without_modules.setdefault(quantity.name, [])
-                place.append(len(records))
-            address = {"tag": record.tag, "step": record.step, "wall_time": record.wall_time}
-            digest = store.hash(query.experiment, record)
-            records.append({**address, "hash": digest, "structure_hash": header.structure_hash})
-        for name, found in without_modules.items():
-            if not quantities[name]["modules"]:
-                quantities[name]["records"] = found
-        return respond_json(query, {"records": records, "quantities": list(quantities.values())})
+        found = ((address(query, record), about) for record, about in _described(store, query))
+        return respond_json(query, listing(found))
 
     return handle
 
@@ -81,9 +104,9 @@ def values_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
         name, step = query.text("quantity"), query.integer("step")
         holding: list[tuple[StoredRecord, measurement_pb2.Quantity]] = []
         known: dict[str, None] = {}
-        for record, _, described in _described(store, query):
-            known |= dict.fromkeys(quantity.name for quantity in described)
-            holding += [(record, quantity) for quantity in described if quantity.name == name]
+        for record, (_, quantities) in _described(store, query):
+            known |= dict.fromkeys(quantity.name for quantity in quantities)
+            holding += [(record, quantity) for quantity in quantities if quantity.name == name]
         if any(quantity.modules for _, quantity in holding):
             holding = [held for held in holding if held[1].modules]
         if not holding:

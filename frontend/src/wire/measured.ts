@@ -1,6 +1,6 @@
 import { fetchMeasurement, type Measurement } from "./measurement";
 import type { Address } from "./records";
-import { getJson } from "./request";
+import { getJson, type Parameters } from "./request";
 
 export type Scale = "linear" | "log" | "signed" | "category";
 
@@ -44,6 +44,11 @@ export interface MeasuredValues {
   values: ReadonlyMap<string, number>;
 }
 
+/** What `api/measurements` takes. */
+export function measuredParameters(run: string, model: string, variant: string): Parameters {
+  return { run, model, variant: variant || undefined };
+}
+
 /** So many tables are kept; moving a slider to and fro reads none twice. */
 const KEPT = 64;
 
@@ -57,7 +62,7 @@ export class MeasuredModel {
   ) {}
 
   static async fetch(run: string, model: string, variant: string, signal?: AbortSignal) {
-    const parameters = { run, model, variant: variant || undefined };
+    const parameters = measuredParameters(run, model, variant);
     return new MeasuredModel(run, await getJson<MeasuredListing>("api/measurements", parameters, signal));
   }
 

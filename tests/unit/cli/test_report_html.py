@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import tb_plugin_structure
 from tb_plugin_structure.cli.main import main
@@ -88,7 +89,11 @@ def test_the_page_holds_both_records_and_every_policy(logdir: Path, tmp_path: Pa
     assert set(stored["answers"]) == {
         "api/records?",
         *(f"api/structure?part={part}&run=&step=0&tag=structure/{m}" for m in ("teacher", "student") for part in parts),
-        *(f"api/alignment?policy={policy}&{sides}" for policy in ("copy", "uniform", "skip", "first", "last")),
+        *(
+            f"api/{route}?policy={policy}&{sides}"
+            for route in ("alignment", "audit")
+            for policy in ("copy", "uniform", "skip", "first", "last")
+        ),
         f"api/variants?{sides}",
     }
     header = structure_pb2.StructureHeader.FromString(
@@ -123,6 +128,61 @@ def test_the_list_of_records_is_what_a_server_would_answer(logdir: Path, tmp_pat
     assert step["wall_time"] > 1_700_000_000
     assert step["error"] is None
     assert [records[kind] for kind in ("attention", "measurements", "plans", "problems")] == [[], [], [], []]
+
+
+@needs_frontend
+def test_measurements_and_the_loss_are_in_the_file(tmp_path: Path) -> None:
+    """Monitored for two steps; of a log directory of its own, so that its run is named after the side."""
+    from torch import nn
+
+    from tb_plugin_structure import StructureMonitor, StructureWriter
+
+    torch.manual_seed(0)
+    teacher, student = nn.Linear(4, 2).requires_grad_(False), nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+    with StructureWriter(tmp_path / "kd") as writer:
+        models = {"teacher": teacher, "student": student}
+        monitor = StructureMonitor(writer, models, optimizer=optimizer, every=1, record_every=100)
+        for _ in range(2):
+            with monitor.observe():
+                loss = nn.functional.mse_loss(student(torch.ones(3, 4)), teacher(torch.ones(3, 4)))
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            monitor.step(loss)
+    stored = Reader(export(tmp_path / "r.html", f"{tmp_path}:teacher", f"{tmp_path}:student")).stored()
+    listing = json.loads(answer(stored, "api/measurements?model=student&run=kd"))
+    assert {record["step"] for record in listing["records"]} == {0, 1}
+    gradient = next(quantity for quantity in listing["quantities"] if quantity["name"] == "gradient_norm")
+    assert (gradient["scale"], gradient["modules"]) == ("log", 3)  # the model and its two layers
+    for record in listing["records"]:
+        for part in ("strings", "measurements"):
+            assert answer(stored, f"api/measurement?part={part}&run=kd&step={record['step']}&tag={record['tag']}")
+    records = json.loads(answer(stored, "api/records?"))
+    assert {entry["model"] for entry in records["measurements"]} == {"teacher", "student"}
+    assert [entry["kind"] for entry in records["structures"]].count("outside") == 1
+    (key,) = [key for key in stored["answers"] if key.startswith("api/compared?")]
+    (pair,) = json.loads(answer(stored, key))["pairs"]
+    assert (pair["operator"], pair["student"]["shape"]) == ("mse_loss", [3, 2])
+
+
+@needs_frontend
+def test_of_many_measured_steps_some_are_kept_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch import nn
+
+    from tb_plugin_structure import StructureWriter
+
+    monkeypatch.setattr("tb_plugin_structure.cli.report_measured.MOST_MEASUREMENTS", 3)
+    model = nn.Linear(4, 2)
+    with StructureWriter(tmp_path) as writer:
+        writer.add_structure("net", model, (torch.ones(1, 4),))
+        for step in range(5):
+            writer.add_measurement("net", "distance", {"": float(step)}, step=step)
+    stored = Reader(export(tmp_path / "r.html", f"{tmp_path}:net")).stored()
+    listing = json.loads(answer(stored, "api/measurements?model=net&run="))
+    assert [record["step"] for record in listing["records"]] == [0, 2, 4]
+    (problem,) = json.loads(answer(stored, "api/records?"))["problems"]
+    assert problem["message"] == "Of 5 measurements of net this report holds 3, evenly over the steps."
 
 
 @needs_frontend

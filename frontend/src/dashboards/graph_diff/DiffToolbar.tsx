@@ -1,7 +1,6 @@
 import { COLOURINGS } from "../../graph/colouring";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
-import { isReport } from "../../wire/embedded";
 import type { DiffState, View } from "./diff_state";
 import type { GraphCommands } from "./GraphPane";
 import { placeSide } from "./GraphPane";
@@ -60,7 +59,7 @@ export function DiffToolbar({ state, commands }: { state: DiffState; commands: G
             state.colouring.value = event.currentTarget.value;
           }}
         >
-          {COLOURINGS.filter((name) => name !== "shape verdict" || (isPair && !isReport())).map((name) => (
+          {COLOURINGS.filter((name) => name !== "shape verdict" || isPair).map((name) => (
             <option key={name}>{name}</option>
           ))}
           {(measured.length > 0 || isMeasured) && (

@@ -5,7 +5,6 @@ import { KindBadge } from "../../ui/Kind";
 import { kindStyle } from "../../ui/kinds";
 import { Later } from "../../ui/Later";
 import { adoptStyles } from "../../ui/styles";
-import { isReport } from "../../wire/embedded";
 import type { Comparison } from "./comparison";
 import type { DiffState } from "./diff_state";
 import { hookSnippets } from "./hook_snippets";
@@ -55,7 +54,7 @@ export function Inspector({ state }: { state: DiffState }) {
       {!isFold && <Lines title="Parameters" lines={parameterLines(tree, node)} isPair={isPair} mono />}
       {!isFold && <Lines title="Attributes" lines={attributeLines(tree, node)} isPair={isPair} mono />}
       {!isFold && <Lines title="State" lines={flagLines(tree, node)} isPair={isPair} />}
-      {isPair && !isReport() && <Later load={loadAdapter} with={{ state, tree, node }} />}
+      {isPair && <Later load={loadAdapter} with={{ state, tree, node }} />}
       {isPair && <Evidence state={state} comparison={comparison} node={node} />}
       {tree.type[node] === NodeType.OPERATOR && <Source tree={tree} node={node} />}
       {tree.type[node] === NodeType.OPERATOR && <Kernels key={node} tree={tree} node={node} />}

@@ -2,7 +2,6 @@ import type { Edit } from "../../gen/tb_plugin_structure/v1/alignment_pb";
 import { Button } from "../../ui/Button";
 import { KindBadge } from "../../ui/Kind";
 import { Later } from "../../ui/Later";
-import { isReport } from "../../wire/embedded";
 import type { Comparison } from "./comparison";
 import type { DiffState } from "./diff_state";
 import type { Quantity } from "./pair_facts";
@@ -33,10 +32,7 @@ export function Overview({ state, comparison }: { state: DiffState; comparison: 
 /** Whether a step was recorded with what ran outside of the models: the loss, above all. */
 function hasLoss({ session }: DiffState): boolean {
   const structures = session.records.value?.structures ?? [];
-  return (
-    !isReport() &&
-    structures.some(({ kind, run }) => kind === "outside" && run === session.student.value?.choice.run)
-  );
+  return structures.some(({ kind, run }) => kind === "outside" && run === session.student.value?.choice.run);
 }
 
 /** Whether both sides can be passes of one model: then what each of them ran is listed by name. */

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { answerKey } from "../../wire/embedded";
-import type { Records } from "../../wire/records";
-import { only, readReport } from "./report_file";
+import { readReport } from "./report_file";
 
 afterEach(() => document.body.replaceChildren());
 
@@ -23,21 +22,5 @@ describe("a report", () => {
     const { state, answers } = await readReport(document);
     expect(state).toBe("#x");
     expect(new TextDecoder().decode(answers.get("api/records?"))).toBe("tensor");
-  });
-
-  it("holds only the records that are shown", () => {
-    const step = (number: number) => ({ step: number, hash: "" });
-    const records = {
-      structures: [
-        { run: "a", tag: "structure/t", steps: [step(0), step(5)] },
-        { run: "b", tag: "structure/t", steps: [step(5)] },
-      ],
-      attention: [{}],
-    } as unknown as Records;
-    const kept = only(records, [{ run: "a", tag: "structure/t", step: 5, hash: "" }]);
-    expect(kept.structures.map(({ run, steps }) => [run, steps.map(({ step }) => step)])).toEqual([
-      ["a", [5]],
-    ]);
-    expect(kept.attention).toEqual([]);
   });
 });

@@ -1,12 +1,8 @@
 import { writeHash } from "../../host/hash";
-import { POLICIES } from "../../ui/policies";
 import { type Session, TABS } from "../../ui/session";
-import { comparisonParameters } from "../../wire/comparison";
-import { answerKey, embedAnswers } from "../../wire/embedded";
-import type { Address, Records } from "../../wire/records";
-import { getBytes, type Parameters } from "../../wire/request";
-import { fetchHeader } from "../../wire/structure";
-import { VARIANTS_ROUTE, variantParameters } from "../../wire/variants";
+import { embedAnswers } from "../../wire/embedded";
+import { getBytes } from "../../wire/request";
+import { reportAnswers } from "./report_answers";
 
 /**
  * A report is one HTML file: `report.js`, and the answers that it would ask the server for, gzipped and in
@@ -20,43 +16,21 @@ interface Stored {
   answers: Record<string, string>;
 }
 
-/** The page with the two models, their alignments under each policy, and the pins in force. */
+/** The page with the two models, their alignments and audits under each policy, measurements, and the pins in force. */
 export async function writeReport(session: Session): Promise<string> {
-  const [teacher, student] = [session.teacher.peek(), session.student.peek()];
-  const records = session.records.state.peek().value;
-  if (!teacher || !records) throw new Error("There is no model to put into a report.");
-  const sides = student ? [teacher.address, student.address] : [teacher.address];
-  const answers: Record<string, string> = {
-    [answerKey("api/records")]: await pack(new TextEncoder().encode(JSON.stringify(only(records, sides)))),
-  };
-  const keep = async (route: string, parameters: Parameters) => {
-    answers[answerKey(route, parameters)] = await pack(await getBytes(route, parameters));
-  };
-  for (const address of sides) {
-    const { parts } = await fetchHeader(address);
-    for (const part of ["header", ...parts.map(({ name }) => name)])
-      await keep("api/structure", { ...address, part });
-  }
+  const answers: Record<string, string> = {};
+  for (const [key, answer] of await reportAnswers(session)) answers[key] = await pack(answer);
   const intent = session.intent.peek();
-  if (student) {
-    for (const policy of new Set([intent.policy, ...POLICIES])) {
-      await keep(
-        "api/alignment",
-        comparisonParameters(teacher.address, student.address, { ...intent, policy }),
-      );
-    }
-    await keep(VARIANTS_ROUTE, variantParameters(teacher.address, student.address));
-  }
   const script = new TextDecoder().decode(await getBytes("static/report.js"));
   // Spelled out, for what came from a plan of the log directory is not in the address, and the plan is not kept.
   const state: Record<string, string> = { ...session.url.values(), policy: intent.policy };
   if (Object.keys(intent.policies).length) state.policies = JSON.stringify(intent.policies);
   if (Object.keys(intent.pins).length) state.pins = JSON.stringify(intent.pins);
   const stored: Stored = { state: writeHash("", TABS.graph_diff.plugin, state), answers };
-  const names = sides.map(({ tag }) => tag.split("/")[1]).join(" and ");
+  const names = [session.teacher.peek(), session.student.peek()].flatMap((side) => side?.choice.model ?? []);
   return [
     '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
-    `<title>${escapeText(`Graph diff of ${names}`)}</title></head><body>`,
+    `<title>${escapeText(`Graph diff of ${names.join(" and ")}`)}</title></head><body>`,
     `<script type="application/json" id="${ELEMENT}">${JSON.stringify(stored).replaceAll("<", "\\u003c")}</script>`,
     `<script>${script.replaceAll("</script", "<\\/script")}</script></body></html>`,
   ].join("\n");
@@ -77,17 +51,6 @@ export async function readReport(
   const answers = new Map<string, Uint8Array>();
   for (const [key, packed] of Object.entries(stored.answers ?? {})) answers.set(key, await unpack(packed));
   return { state: stored.state ?? "", answers };
-}
-
-/** The list of records with nothing but the given ones. */
-export function only(records: Records, kept: Address[]): Records {
-  const structures = records.structures.flatMap((entry) => {
-    const steps = entry.steps.filter(({ step }) =>
-      kept.some((side) => side.run === entry.run && side.tag === entry.tag && side.step === step),
-    );
-    return steps.length ? [{ ...entry, steps }] : [];
-  });
-  return { structures, attention: [], measurements: [], plans: [], problems: [] };
 }
 
 async function pack(bytes: Uint8Array): Promise<string> {
