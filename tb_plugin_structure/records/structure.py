@@ -237,22 +237,14 @@ class Structure:
         return rows
 
     @cached_property
-    def call_children(self) -> list[list[int]]:
+    def call_children(self) -> list[Sequence[int]]:
         """For each module call, the calls made directly within it, in order."""
-        children: list[list[int]] = [[] for _ in range(self.module_calls.rows)]
-        for call, parent in enumerate(self.module_calls["parent"].tolist()):
-            if parent >= 0:
-                children[parent].append(call)
-        return children
+        return _children(self.module_calls["parent"].tolist())
 
     @cached_property
-    def module_children(self) -> list[list[int]]:
+    def module_children(self) -> list[Sequence[int]]:
         """For each module, the modules registered on it."""
-        children: list[list[int]] = [[] for _ in range(self.modules.rows)]
-        for module, parent in enumerate(self.modules["parent"].tolist()):
-            if parent >= 0:
-                children[parent].append(module)
-        return children
+        return _children(self.modules["parent"].tolist())
 
     @cached_property
     def calls_of_module(self) -> dict[int, list[int]]:
@@ -416,6 +408,18 @@ class Structure:
         """The structure as canonical text, one parameter, module call or operator a line: the same for equal
         structures, on every machine, so that it can be kept in a repository and compared with ``git diff``."""
         return canonical_text(self)
+
+
+def _children(parents: list[int]) -> list[Sequence[int]]:
+    """For each row, the rows whose parent it is, in order; most rows have none and share one empty tuple."""
+    children: list[Sequence[int]] = [()] * len(parents)
+    inside: dict[int, list[int]] = {}
+    for row, parent in enumerate(parents):
+        if parent >= 0:
+            inside.setdefault(parent, []).append(row)
+    for parent, rows in inside.items():
+        children[parent] = rows
+    return children
 
 
 def decode_header(stored: Sequence[bytes]) -> structure_pb2.StructureHeader:

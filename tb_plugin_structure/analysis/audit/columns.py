@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from tb_plugin_structure.analysis.audit.costs import Cost
@@ -11,56 +12,81 @@ from tb_plugin_structure.analysis.audit.rows import Row
 from tb_plugin_structure.records.schema import AUDIT_ROWS
 
 
-def row_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """The columns that ``records.schema.AUDIT_ROWS`` declares, one value a row. Equal texts and lists of neighbouring
-    layers are one object."""
-    chains = _Once(lambda adapter: (adapter.line(), adapter.code(), float(adapter.parameters)))
-    adapters = [chains.of(row.comparison.adapter) for row in rows]
-    columns: dict[str, list[Any]] = {
-        "pair": [row.pair.position for row in rows],
-        "teacher": [row.pair.teacher for row in rows],
-        "student": [row.pair.student for row in rows],
-        "level": [row.level for row in rows],
-        "stage": [row.stage for row in rows],
-        "kind": [row.pair.kind for row in rows],
-        "confidence": [row.pair.confidence for row in rows],
-        "verdict": [row.verdict for row in rows],
-        "classes": [row.comparison.classes for row in rows],
-        "adapter": [line for line, _, _ in adapters],
-        "adapter_code": [code for _, code, _ in adapters],
-        "adapter_parameters": [parameters for _, _, parameters in adapters],
-        "cause": [row.cause for row in rows],
-        "matched": [row.matched for row in rows],
-    }
-    for role, features, costs in (
-        ("teacher", [row.teacher for row in rows], [row.teacher_cost for row in rows]),
-        ("student", [row.student for row in rows], [row.student_cost for row in rows]),
-    ):
-        columns |= {f"{role}_{name}": values for name, values in _feature_columns(features).items()}
-        columns |= {f"{role}_{name}": [cost[place] for cost in costs] for place, name in enumerate(Cost._fields)}
-    return {field.name: columns[field.name] for field in AUDIT_ROWS}
+class RowColumns(Mapping[str, list[Any]]):
+    """The columns that ``records.schema.AUDIT_ROWS`` declares, one value a row; each is made when it is asked for, so
+    that a large audit has one at a time. Equal texts and lists of neighbouring layers are one object."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        chains = _Once(lambda adapter: (adapter.line(), adapter.code(), float(adapter.parameters)))
+        labels = _Once(_Label)
+
+        def label(feature: Feature) -> _Label:
+            found: _Label = labels.of(feature.dimensions)
+            return found
+
+        adapter = _of_rows(lambda row: chains.of(row.comparison.adapter))
+        self._makers: dict[str, Maker] = {
+            "pair": _of_rows(lambda row: row.pair.position),
+            "teacher": _of_rows(lambda row: row.pair.teacher),
+            "student": _of_rows(lambda row: row.pair.student),
+            "level": _of_rows(lambda row: row.level),
+            "stage": _of_rows(lambda row: row.stage),
+            "kind": _of_rows(lambda row: row.pair.kind),
+            "confidence": _of_rows(lambda row: row.pair.confidence),
+            "verdict": _of_rows(lambda row: row.verdict),
+            "classes": _of_rows(lambda row: row.comparison.classes),
+            "adapter": lambda rows: [line for line, _, _ in adapter(rows)],
+            "adapter_code": lambda rows: [code for _, code, _ in adapter(rows)],
+            "adapter_parameters": lambda rows: [parameters for _, _, parameters in adapter(rows)],
+            "cause": _of_rows(lambda row: row.cause),
+            "matched": _of_rows(lambda row: row.matched),
+        }
+        of_feature: dict[str, tuple[Callable[[Feature], Any], Any]] = {
+            "path": (lambda feature: feature.path, ""),
+            "class": (lambda feature: feature.class_name, ""),
+            "shape": (lambda feature: label(feature).shape, ()),
+            "element": (lambda feature: feature.element, ""),
+            "dimensions": (lambda feature: label(feature).names, ()),
+            "dtype": (lambda feature: feature.dtype, ""),
+            "device": (lambda feature: feature.device, ""),
+            "call": (call_text, ""),
+            "layout": (lambda feature: label(feature).layout, ""),
+            "sizes": (lambda feature: label(feature).sizes, ()),
+            "flags": (_flags, ()),
+            "symbols": (lambda feature: feature.symbols, ()),
+        }
+        for role in ("teacher", "student"):
+            for name, (read, empty) in of_feature.items():
+                self._makers[f"{role}_{name}"] = _of_features(role, read, empty)
+            for place, name in enumerate(Cost._fields):
+                self._makers[f"{role}_{name}"] = _of_costs(role, place)
+
+    def __getitem__(self, column: str) -> list[Any]:
+        return self._makers[column](self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in AUDIT_ROWS)
+
+    def __len__(self) -> int:
+        return len(AUDIT_ROWS)
 
 
-def _feature_columns(features: Sequence[Feature | None]) -> dict[str, list[Any]]:
-    def of_all(read: Callable[[Feature], Any], empty: Any) -> list[Any]:
-        return [empty if feature is None else read(feature) for feature in features]
+Maker = Callable[[Sequence[Row]], list[Any]]
 
-    labels = _Once(_Label)
-    label = of_all(lambda feature: labels.of(feature.dimensions), _NO_LABEL)
-    return {
-        "path": of_all(lambda feature: feature.path, ""),
-        "class": of_all(lambda feature: feature.class_name, ""),
-        "shape": [one.shape for one in label],
-        "element": of_all(lambda feature: feature.element, ""),
-        "dimensions": [one.names for one in label],
-        "dtype": of_all(lambda feature: feature.dtype, ""),
-        "device": of_all(lambda feature: feature.device, ""),
-        "call": of_all(call_text, ""),
-        "layout": [one.layout for one in label],
-        "sizes": [one.sizes for one in label],
-        "flags": of_all(_flags, ()),
-        "symbols": of_all(lambda feature: feature.symbols, ()),
-    }
+
+def _of_rows(read: Callable[[Row], Any]) -> Maker:
+    return lambda rows: list(map(read, rows))
+
+
+def _of_features(role: str, read: Callable[[Feature], Any], empty: Any) -> Maker:
+    feature_of = attrgetter(role)
+    return lambda rows: [empty if feature is None else read(feature) for feature in map(feature_of, rows)]
+
+
+def _of_costs(role: str, place: int) -> Maker:
+    cost_of = attrgetter(f"{role}_cost")
+    return lambda rows: [cost[place] for cost in map(cost_of, rows)]
 
 
 class _Label:
@@ -70,9 +96,6 @@ class _Label:
         feature = Feature("", "", -1, dimensions=dimensions)
         self.shape, self.names, self.layout = feature.shape, feature.names, feature.layout
         self.sizes = tuple(dimension.text() for dimension in dimensions)
-
-
-_NO_LABEL = _Label(())
 
 
 class _Once:

@@ -61,7 +61,19 @@ class CostOfBoth:
 
 def call_cost(side: Side, call: int) -> Cost:
     """The cost of a call and all below it; NO_COST when there is no call."""
-    return Cost._make(side.call_costs[call]) if call >= 0 else NO_COST
+    if call < 0:
+        return NO_COST
+    cost = Cost(
+        float(side.parameter_count(side.module_of(call))),
+        side.call_macs(call),
+        side.call_activation_bytes(call),
+        side.duration_ns(call),
+        side.peak_bytes(call),
+        side.call_saved_bytes(call),
+    )
+    cost = Cost._make([_NAN if value != value else value for value in cost])  # one NaN: equal costs compare as equal
+    shared: Cost = side.costs.setdefault(cost, cost)
+    return shared
 
 
 def total_cost(side: Side, calls: set[int]) -> Cost:

@@ -36,9 +36,9 @@ class Names:
             if parameter >= 0 and origins[tensor] == 2:
                 self.parameters[tensor] = structure.parameters.text("path", parameter)
         self.kernel_names = [base_name(name) for name in structure.kernels.column_texts("name")]
-        self.inputs = shared_lists(structure.kernels, "inputs")
-        self.outputs = shared_lists(structure.kernels, "outputs")
-        self.also_reads = shared_lists(structure.kernels, "also_reads")
+        self.inputs = structure.kernels.lists("inputs")
+        self.outputs = structure.kernels.lists("outputs")
+        self.also_reads = structure.kernels.lists("also_reads")
         self.sequence_first_calls: list[int] = []
         """Calls of modules that say ``batch_first=False``, in order."""
         self._done = False

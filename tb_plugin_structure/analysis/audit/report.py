@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tb_plugin_structure.analysis.alignment.collector import collection_paused
-from tb_plugin_structure.analysis.audit.columns import row_columns
+from tb_plugin_structure.analysis.audit.columns import RowColumns
 from tb_plugin_structure.analysis.audit.compare import ADAPT, INCOMPATIBLE, MATCH, UNMATCHED
 from tb_plugin_structure.analysis.audit.costs import Cost
 from tb_plugin_structure.analysis.audit.feature import CLASSES, HEIGHT, LENGTH, VOCABULARY
@@ -136,15 +136,15 @@ class AuditReport:
 
     # ---- for the wire and for files
 
-    def columns(self) -> dict[str, list[Any]]:
-        """The rows as columns, as declared in ``records.schema.AUDIT_ROWS``."""
-        with collection_paused():
-            return row_columns(self.rows)
+    def columns(self) -> Mapping[str, list[Any]]:
+        """The rows as columns, as declared in ``records.schema.AUDIT_ROWS``; each is made when it is asked for."""
+        return RowColumns(self.rows)
 
     def stage_rows(self) -> list[list[Any]]:
         """The totals of stages, one list a stage, as declared in ``records.schema.AUDIT_STAGES``."""
         return [[stage.stage, *_both_costs(stage.teacher_cost, stage.student_cost)] for stage in self.stages]
 
+    @collection_paused()
     def to_proto(self) -> audit_pb2.Audit:
         """The message of the route ``api/audit``."""
         pool = StringPool()

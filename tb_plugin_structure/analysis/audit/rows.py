@@ -11,6 +11,7 @@ from tb_plugin_structure.analysis.audit.causes import Causes
 from tb_plugin_structure.analysis.audit.compare import UNMATCHED, Comparison, Comparisons, Options
 from tb_plugin_structure.analysis.audit.costs import Cost, CostOfBoth, call_cost, total_cost
 from tb_plugin_structure.analysis.audit.feature import Feature
+from tb_plugin_structure.analysis.audit.naming import shared_texts
 from tb_plugin_structure.analysis.audit.side import Side, common_elements
 
 MODEL_STAGE = "(model)"
@@ -25,7 +26,7 @@ class Pair(NamedTuple):
     student: int
     kind: int
     confidence: float
-    evidence: tuple[str, ...]
+    evidence: Sequence[str]
     group: int
     stack: int
 
@@ -35,11 +36,11 @@ def read_pairs(alignment: Any) -> list[Pair]:
     columns as attributes."""
     pairs = alignment.pairs
     if hasattr(pairs, "column_lists"):
-        evidence = [pairs.texts("evidence", row) for row in range(pairs.rows)]
-        columns = [pairs[name].tolist() for name in ("teacher", "student", "kind", "confidence")]
-        ends = [pairs[name].tolist() for name in ("group", "stack")]
+        evidence = shared_texts(pairs, "evidence")
+        columns = [pairs.numbers(name) for name in ("teacher", "student", "kind", "confidence")]
+        ends = [pairs.numbers(name) for name in ("group", "stack")]
         return [
-            Pair(index, t, s, kind, confidence, tuple(why), group, stack)
+            Pair(index, t, s, kind, confidence, why, group, stack)
             for index, (t, s, kind, confidence, why, group, stack) in enumerate(
                 zip(*columns, evidence, *ends, strict=True)
             )
@@ -103,8 +104,9 @@ def build_rows(alignment: Any, teacher: Side, student: Side, options: Options) -
     causes = Causes(teacher, student)
     comparisons = Comparisons(options)
     policies = [str(getattr(stack, "policy", "")) for stack in getattr(alignment, "stacks", [])]
+    texts: dict[str, str] = {}
     return [
-        _row(pair, names.of(pair), teacher, student, comparisons, causes, policies)
+        _row(pair, names.of(pair), teacher, student, comparisons, causes, policies, texts)
         for pair in _in_execution_order(pairs)
     ]
 
@@ -154,7 +156,9 @@ def _row(
     comparisons: Comparisons,
     causes: Causes,
     policies: Sequence[str],
+    texts: dict[str, str],
 ) -> Row:
+    """`texts` holds each text once: thousands of rows share a few."""
     t = s = None
     if pair.teacher >= 0 and pair.student >= 0:
         elements = teacher.elements(pair.teacher), student.elements(pair.student)
@@ -167,6 +171,8 @@ def _row(
         comparison = Comparison(UNMATCHED, reason=f"only in the {'teacher' if s is None else 'student'}")
     shown = causes.explain(t, s, comparison.classes) if t is not None and s is not None else ""
     policy = policies[pair.stack] if 0 <= pair.stack < len(policies) else ""
+    cause = "; ".join(text for text in (comparison.reason, shown) if text)
+    matched = "; ".join(_reasons(policy, pair.evidence))
     return Row(
         pair,
         stage[1],
@@ -174,8 +180,8 @@ def _row(
         t,
         s,
         comparison,
-        "; ".join(text for text in (comparison.reason, shown) if text),
-        "; ".join(_reasons(policy, pair.evidence)),
+        texts.setdefault(cause, cause),
+        texts.setdefault(matched, matched),
         call_cost(teacher, pair.teacher),
         call_cost(student, pair.student),
     )

@@ -12,10 +12,10 @@ import numpy as np
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.feature import Dimension, Feature
 from tb_plugin_structure.analysis.audit.findings import Finding
-from tb_plugin_structure.analysis.audit.naming import Names, shared_lists, shared_texts
+from tb_plugin_structure.analysis.audit.naming import Names, shared_texts
 from tb_plugin_structure.analysis.audit.stages import Stages
 from tb_plugin_structure.records.structure import Structure
-from tb_plugin_structure.records.table import Array, Table
+from tb_plugin_structure.records.table import Array, Table, numbers_of
 
 ACTIVATIONS = {
     "relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "hardswish": "Hardswish", "leaky_relu": "LeakyReLU",
@@ -38,24 +38,26 @@ class Side:
         self.role = role
         self.names = Names(structure)
         self.stages = Stages(structure)
-        # Plain lists: rows read single values thousands of times, which numpy is slow at.
         calls, tensors = structure.module_calls, structure.tensors
-        self._modules: list[int] = calls["module"].tolist()
-        self._modified: list[int] = calls["modified_after_return"].tolist()
-        self._raised: list[int] = calls["raised"].tolist()
-        self._outputs: list[list[int]] = shared_lists(calls, "outputs")
+        self._modules = calls.numbers("module")
+        self._modified = calls.numbers("modified_after_return")
+        self._training = structure.modules.numbers("training")
+        self._raised = calls.numbers("raised")
+        self._outputs = calls.lists("outputs")
         self._elements = shared_texts(calls, "output_names")
-        self._is_buffer: list[int] = structure.parameters["is_buffer"].tolist()
-        self._requires_grad: list[int] = tensors["requires_grad"].tolist()
-        self._producers: list[int] = tensors["producer"].tolist()
+        self._is_buffer = structure.parameters.numbers("is_buffer")
+        self._requires_grad = tensors.numbers("requires_grad")
+        self._producers = tensors.numbers("producer")
         self._dtypes, self._devices = tensors.column_texts("dtype"), tensors.column_texts("device")
-        self._flags_of_module: dict[int, tuple[str, ...]] = {}
+        self.costs: dict[tuple[float, ...], Any] = {}
+        """Costs of calls, each once: blocks repeat them."""
+        self._flags: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._macs = _Sums(structure.operators["macs"])
         self._activation_bytes = _Sums(structure.operators["activation_bytes"])
         self._saved_bytes = _Sums(_optional(structure.operators, "saved_bytes"))
-        self._durations: list[float] = calls["duration_ns"].tolist()
-        self._peaks: list[float] = _optional(calls, "peak_bytes").tolist()
-        self._spans = list(zip(calls["operator_begin"].tolist(), calls["operator_end"].tolist(), strict=True))
+        self._durations = calls.numbers("duration_ns")
+        self._peaks = numbers_of(_optional(calls, "peak_bytes"))
+        self._begins, self._ends = calls.numbers("operator_begin"), calls.numbers("operator_end")
 
     def elements(self, call: int) -> list[str]:
         """Names of the tensors that a call returned; [""] for a single tensor."""
@@ -97,24 +99,17 @@ class Side:
     def flags(self, call: int) -> tuple[str, ...]:
         """Short facts about a call for people: "training", "frozen", "modified after return", ..."""
         module = self._modules[call]
-        flags = list(self._module_flags(module))
+        flags = ["training"] if self._training[module] else []
+        if self._is_frozen[module]:
+            flags.append("frozen")
         if self._modified[call]:
             flags.append("modified after return")
         if self._raised[call]:
             flags.append("raised")
         if any(self._requires_grad[tensor] for tensor in self._outputs[call]):
             flags.append("carries gradient")
-        return tuple(flags)
-
-    def _module_flags(self, module: int) -> tuple[str, ...]:
-        found = self._flags_of_module.get(module)
-        if found is None:
-            structure = self.structure
-            flags = ["training"] if structure.modules["training"][module] else []
-            if self._is_frozen[module]:
-                flags.append("frozen")
-            found = self._flags_of_module[module] = tuple(flags)
-        return found
+        found = tuple(flags)
+        return self._flags.setdefault(found, found)  # thousands of calls share a few
 
     def own_parameters(self, module: int) -> list[int]:
         """Parameters at or below a module, buffers left out."""
@@ -151,28 +146,21 @@ class Side:
 
     def call_macs(self, call: int) -> float:
         """As ``Structure.call_macs``."""
-        return self._macs.between(*self._spans[call])
+        return self._macs.between(self._begins[call], self._ends[call])
 
     def call_activation_bytes(self, call: int) -> float:
         """As ``Structure.call_activation_bytes``."""
-        return self._activation_bytes.between(*self._spans[call])
+        return self._activation_bytes.between(self._begins[call], self._ends[call])
 
     def module_of(self, call: int) -> int:
         """Row of the module that a call calls."""
         return self._modules[call]
 
-    @cached_property
-    def call_costs(self) -> list[tuple[float, ...]]:
-        """For each call: parameters, MACs, activation bytes, duration in ns, peak bytes, saved bytes."""
-        parameters = [float(self.structure.parameter_count(module)) for module in self._modules]
-        calls = range(len(self._modules))
-        sums = ([read(call) for call in calls] for read in (self.call_macs, self.call_activation_bytes))
-        saved = [self.call_saved_bytes(call) for call in calls]
-        return list(zip(parameters, *sums, self._durations, self._peaks, saved, strict=True))
-
     def call_saved_bytes(self, call: int) -> float:
         """What autograd keeps of a call for the backward pass; NaN when the record did not measure it."""
-        return self._saved_bytes.between(*self._spans[call]) if self._saved_bytes.any_known else float("nan")
+        if not self._saved_bytes.any_known:
+            return float("nan")
+        return self._saved_bytes.between(self._begins[call], self._ends[call])
 
     def duration_ns(self, call: int) -> float:
         """Median time of a call; NaN when the record did not measure it."""
@@ -261,8 +249,8 @@ class _Sums:
 
     def __init__(self, values: Array) -> None:
         unknown = np.isnan(values)
-        self._sums = np.concatenate(([0.0], np.cumsum(np.where(unknown, 0.0, values)))).tolist()
-        self._known = np.concatenate(([0], np.cumsum(~unknown))).tolist()
+        self._sums = numbers_of(np.concatenate(([0.0], np.cumsum(np.where(unknown, 0.0, values)))))
+        self._known = numbers_of(np.concatenate(([0], np.cumsum(~unknown))))
         self.any_known = self._known[-1] > 0
 
     def between(self, begin: int, end: int) -> float:

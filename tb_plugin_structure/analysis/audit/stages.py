@@ -31,17 +31,19 @@ class Stages:
         self.classes = structure.module_classes
         self.children = structure.module_children
         self.parents: list[int] = structure.modules["parent"].tolist()
-        self._modules: list[int] = structure.module_calls["module"].tolist()
-        self._memo: dict[int, tuple[str, int]] = {}
+        self._modules = structure.module_calls.numbers("module")
+        self._memo: list[tuple[str, int] | None] = [None] * len(self.paths)
+        self._equal: dict[tuple[str, int], tuple[str, int]] = {}
 
     def of_call(self, call: int) -> tuple[str, int]:
         """(stage, level) of a module call."""
         return self.of_module(self._modules[call])
 
     def of_module(self, module: int) -> tuple[str, int]:
-        found = self._memo.get(module)
+        found = self._memo[module]
         if found is None:
-            found = self._memo[module] = self._find(module)
+            found = self._find(module)
+            found = self._memo[module] = self._equal.setdefault(found, found)  # a few for thousands of modules
         return found
 
     def _find(self, module: int) -> tuple[str, int]:
