@@ -29,7 +29,7 @@ from tb_plugin_structure.analysis.alignment.policies import POLICIES, PolicyErro
 from tb_plugin_structure.analysis.alignment.reasons import reasons
 from tb_plugin_structure.analysis.alignment.same_place import pair_by_place
 from tb_plugin_structure.analysis.alignment.summary import edit_script, sentence
-from tb_plugin_structure.analysis.alignment.tree import build_tree
+from tb_plugin_structure.analysis.alignment.tree_building import build_tree
 from tb_plugin_structure.records.schema import ALIGNMENT_OPERATOR_PAIRS, ALIGNMENT_PAIRS
 from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.structure import Structure

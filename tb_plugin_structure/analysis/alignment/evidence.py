@@ -102,7 +102,7 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
             bags[index] = features.signatures.bag[list(unit.elements)].max(axis=0)
             declared = tree.declared[tree.module[unit.first]]
             if declared:
-                parts[index] = features.intern(("parts", tree.class_name[unit.first], declared))
+                parts[index] = features.intern("parts", (tree.class_name[unit.first], declared))
             named = unit.elements[0] if len(unit.elements) == 1 else unit.node
         if unit.elements or features.telling[named]:
             names.append(tree.segment[named])

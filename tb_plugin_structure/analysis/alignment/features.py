@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, TRANSPARENT
+from tb_plugin_structure.analysis.alignment.numbering import Interner
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, says_little
-from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, KINDS, Interner, Signatures
+from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, KINDS, Signatures
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 
@@ -36,9 +37,9 @@ class Features:
         self.solid: Array = _SOLID[self.kind]
         rows, entries = np.array(tree.extent_row, np.int64), np.array(tree.entry_row, np.int64)
         widths = np.array([extent.width for extent in tree.extents], np.float64)
-        positions = [intern(("positions", extent.rank, extent.positions)) for extent in tree.extents]
+        positions = intern.each("positions", [(extent.rank, extent.positions) for extent in tree.extents])
         self.width: Array = widths[rows]
-        self.positions: Array = np.array(positions, np.int64)[rows]
+        self.positions: Array = positions[rows]
         both = (widths[rows] > 0) & (widths[entries] > 0)
         ratio = np.divide(widths[rows], widths[entries], out=np.ones(count), where=both)
         self.ratio: Array = np.where(both, np.round(2 * np.log2(ratio)), np.inf)
@@ -58,6 +59,6 @@ def _attributes(tree: Tree, intern: Interner) -> list[int]:
         if number is None:
             (kernel, stride), weight = stated[key[0]], key[1]
             depthwise = len(weight) > 2 and weight[1] == 1 and weight[0] > 1
-            number = known[key] = intern(("kernel", weight[2:] if len(weight) > 2 else (kernel,), stride, depthwise))
+            number = known[key] = intern("kernel", (weight[2:] if len(weight) > 2 else (kernel,), stride, depthwise))
         found.append(number)
     return found

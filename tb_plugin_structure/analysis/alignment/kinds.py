@@ -7,7 +7,6 @@ quantised, parametrised or home-made module lands where its original would.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Final
 
@@ -111,40 +110,15 @@ def class_kind(class_name: str, class_module: str = "") -> str:
     return next((kind for pattern, kind in _CLASS_PATTERNS if pattern.search(name)), "")
 
 
-def leaf_kind(
-    class_name: str,
-    class_module: str = "",
-    operators: Callable[[], Collection[str]] = tuple,
-    parameter_dimensions: Collection[int] = (),
-    has_children: bool = False,
-) -> str:
-    """The kind of a module that called no other module.
-
-    Args:
-        class_name: e.g. "Conv2d".
-        class_module: Where the class is defined.
-        operators: Gives the names of the operators it ran; asked only when the class says nothing.
-        parameter_dimensions: Number of dimensions of each of its own parameters.
-        has_children: Whether modules are registered on it, though it called none (a fused fast path).
-    """
-    kind = class_kind(class_name, class_module)
-    if kind == "position" and 2 in parameter_dimensions:
-        return "embedding"
-    if kind == "embedding" and not parameter_dimensions and not operators():
-        return "position"
-    if kind:
-        return kind
-    if has_children:
-        return "block"
-    return _operator_kind(frozenset(operators()))
+OPERATOR_KINDS: Final = tuple(kind for _, kind in _OPERATOR_PATTERNS)
+"""Kinds that operators state, the most telling first."""
 
 
 @lru_cache(maxsize=16384)
-def _operator_kind(names: frozenset[str]) -> str:
-    for pattern, kind in _OPERATOR_PATTERNS:
-        if any(pattern.search(name) for name in names):
-            return kind
-    return "other"
+def operator_rank(name: str) -> int:
+    """The place in :data:`OPERATOR_KINDS` of what an operator states; their number when it states nothing."""
+    ranks = (rank for rank, (pattern, _) in enumerate(_OPERATOR_PATTERNS) if pattern.search(name))
+    return next(ranks, len(OPERATOR_KINDS))
 
 
 def kind_similarity(first: str, second: str) -> float:

@@ -11,8 +11,9 @@ from tb_plugin_structure.analysis.alignment.features import Features
 from tb_plugin_structure.analysis.alignment.holding import PinnedNodes
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome, StackMatch
 from tb_plugin_structure.analysis.alignment.named_parts import named_parts
+from tb_plugin_structure.analysis.alignment.numbering import Interner
 from tb_plugin_structure.analysis.alignment.search import Search, search
-from tb_plugin_structure.analysis.alignment.signatures import Interner, cosine, sign
+from tb_plugin_structure.analysis.alignment.signatures import cosine, sign
 from tb_plugin_structure.analysis.alignment.stacks import Folding, Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.analysis.alignment.weights import Sketches

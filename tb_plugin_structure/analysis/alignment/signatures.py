@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
+from tb_plugin_structure.analysis.alignment.numbering import Interner
 from tb_plugin_structure.analysis.alignment.subtree_hashes import SubtreeHashes, tokens
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
@@ -15,16 +15,6 @@ from tb_plugin_structure.records.table import Array
 KINDS = tuple(sorted(SUBSTANCE))
 KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
 SUBSTANCES = np.array([SUBSTANCE[kind] for kind in KINDS])
-
-
-class Interner:
-    """Numbers for hashable values; shared by the two trees, so that numbers compare across them."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-
-    def __call__(self, value: Hashable) -> int:
-        return self._numbers.setdefault(value, len(self._numbers))
 
 
 @dataclass
@@ -54,14 +44,13 @@ def sign(tree: Tree, intern: Interner) -> Signatures:
     sizes = np.array(tree.size, np.int64)
     is_leaf = np.fromiter(map(len, tree.children), np.int64, count) == 0
     kind = np.fromiter(map(KIND_CODE.__getitem__, tree.kind), np.int64, count)
-    extents = np.array([intern(extent) for extent in tree.extents], np.int64)
-    labels = {segment: intern(("label", _label(segment))) for segment in dict.fromkeys(tree.segment)}
-    label = np.fromiter(map(labels.__getitem__, tree.segment), np.int64, count)
-    own = np.array(_own(tree, is_leaf.tolist(), intern), np.int64)
-    weights = {shape: intern(("weight", shape)) for shape in dict.fromkeys([*tree.weight_shapes, ()])}
-    weight_of_module = [weights[shape] for shape in tree.weight_shapes]
-    weight = np.fromiter(map(weight_of_module.__getitem__, tree.module), np.int64, count)
-    weight[~is_leaf] = weights[()]
+    extents = intern.each("extent", tree.extents)
+    segments = {segment: row for row, segment in enumerate(dict.fromkeys(tree.segment))}
+    labels = intern.each("label", map(_label, segments))
+    label = labels[np.fromiter(map(segments.__getitem__, tree.segment), np.int64, count)]
+    own = _own(tree, is_leaf, intern)
+    weight = intern.each("weight", tree.weight_shapes)[tree.module]
+    weight[~is_leaf] = intern("weight", ())
     size = tokens(extents[tree.extent_row], extents[tree.entry_row], weight) if count else own
     subtrees = SubtreeHashes(sizes, np.fromiter(map(len, tree.children), np.int64, count))
     node = tokens(own, size)
@@ -80,23 +69,17 @@ def sign(tree: Tree, intern: Interner) -> Signatures:
     )
 
 
-def _own(tree: Tree, is_leaf: Sequence[bool], intern: Interner) -> list[int]:
+def _own(tree: Tree, is_leaf: Array, intern: Interner) -> Array:
     """A number for each node's class, and for a leaf also for its attributes that do not say how wide it is."""
-    attributes = [
-        intern(("attributes", *[known.get(attribute) for attribute in _WIDTH_FREE_ATTRIBUTES]))
-        for known in tree.attribute_sets
-    ]
-    of_module = [
-        intern(("leaf", name, attributes[row]))
-        for name, row in zip(tree.structure.module_classes, tree.attribute_row, strict=True)
-    ]
-    composites = {name: intern(("composite", name)) for name in dict.fromkeys([*tree.class_name, ""])}
-    nothing = composites[""]
-    columns = zip(is_leaf, tree.call, tree.module, tree.class_name, strict=True)
-    return [
-        of_module[module] if leaf else composites[name] if call >= 0 else nothing
-        for leaf, call, module, name in columns
-    ]
+    attributes = intern.each(
+        "attributes",
+        [tuple(known.get(attribute) for attribute in _WIDTH_FREE_ATTRIBUTES) for known in tree.attribute_sets],
+    )
+    classes = tree.structure.module_classes
+    leaves = intern.each("own", zip(classes, attributes[tree.attribute_row].tolist(), strict=True))
+    composites = intern.each("own", classes)
+    called = np.array(tree.call, np.int64) >= 0
+    return np.where(is_leaf, leaves[tree.module], np.where(called, composites[tree.module], intern("own", "")))
 
 
 def _label(segment: str) -> str:

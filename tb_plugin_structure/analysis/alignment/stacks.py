@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
+from tb_plugin_structure.analysis.alignment.extents import Extent
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, WEIGHTED
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, role_words, words_similarity
 from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, Signatures, cosine
-from tb_plugin_structure.analysis.alignment.tree import Extent, Tree
+from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 
 ALIKE = 0.85
