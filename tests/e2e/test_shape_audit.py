@@ -143,6 +143,34 @@ def test_one_model_alone_shows_its_operators(server: TensorBoardServer, open_tab
     expect(tab.frame.locator(".grid")).not_to_contain_text("relu")
 
 
+def test_scrolling_goes_as_far_as_asked_and_draws_only_the_rows_that_come(
+    server: TensorBoardServer, open_tab: OpenTab
+) -> None:
+    tab = open_tab(server.url, "shape_audit", "t=resnet%3Astructure%2FResNet-50&s=-")
+    expect(tab.frame.locator(".grid-body .grid-row").nth(20)).to_be_visible(timeout=30_000)
+    scrolled = tab.frame.locator(".grid").evaluate(
+        """async grid => {
+          const seen = [];
+          let drawn = 0;
+          const observer = new MutationObserver(changes => { drawn += changes.length; });
+          observer.observe(grid, { subtree: true, attributeFilter: ['aria-rowindex'] });
+          for (let notch = 0; notch < 10; notch++) {
+            grid.scrollTop += 112;
+            await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+            seen.push(grid.scrollTop);
+          }
+          await new Promise(done => setTimeout(done, 300));
+          const head = grid.querySelector('.grid-head').getBoundingClientRect();
+          const below = document.elementFromPoint(head.left + 80, head.bottom + 14).closest('.grid-row');
+          return { seen, drawn, top: Number(below.dataset.index) };
+        }"""
+    )
+    assert scrolled["seen"] == [112 * notch for notch in range(1, 11)]
+    assert scrolled["top"] == 40  # 1,120 pixels of 28 each
+    # Ten notches bring forty rows; only the first few were drawn beyond the edge already.
+    assert scrolled["drawn"] <= 41
+
+
 def test_columns_can_be_chosen(server: TensorBoardServer, open_tab: OpenTab) -> None:
     tab = open_tab(server.url, "shape_audit", PAIR)
     tab.frame.get_by_role("button", name="Columns").click(timeout=30_000)

@@ -173,19 +173,20 @@ export class VirtualTable {
   }
 
   /**
-   * Rows follow one another, and only what holds them is moved. A position of its own for each row would fill the
-   * browser's cache of computed styles while one scrolls, and drawing would take longer and longer.
+   * Rows follow one another, and only what holds them is placed: a position of its own for each row would fill the
+   * browser's cache of computed styles while one scrolls. It is placed by its edge, not by a transform, so that a row
+   * that stays is where it was to the browser, which then paints nothing but the new rows.
    */
   private draw(): void {
     const items = this.model.items();
-    const visible = this.window.visible().filter((index) => index < items.length);
-    const wanted = new Set(visible);
-    this.pool.push(...this.takeFromDrawn((index) => !wanted.has(index)));
+    const { first, end } = this.window;
+    this.pool.push(...this.takeFromDrawn((index) => index < first || index >= end));
     // Rows that stay are not touched; the others go above or below them. When none stays, the pool is still in the
     // order of the document, and no element needs to move.
-    const stays = visible.find((index) => this.drawn.has(index));
-    const anchor = stays === undefined ? undefined : this.drawn.get(stays)?.element;
-    for (const index of visible) {
+    let stays = first;
+    while (stays < end && !this.drawn.has(stays)) stays++;
+    const anchor = this.drawn.get(stays)?.element;
+    for (let index = first; index < end; index++) {
       const item = items[index];
       if (item === undefined || this.drawn.has(index)) continue;
       const reused = this.pool.shift();
@@ -193,13 +194,13 @@ export class VirtualTable {
       view.draw(index, item, this.model, this.visibleColumns, this.widths.limits);
       this.markRow(view);
       this.drawn.set(index, view);
-      if (anchor !== undefined && stays !== undefined && index < stays) anchor.before(view.element);
+      if (anchor !== undefined && index < stays) anchor.before(view.element);
       else if (anchor !== undefined || reused === undefined) this.holder.append(view.element);
       this.views.set(view.element, view);
     }
     // What was not used again would be read by searches of the page.
     for (const { element } of this.pool.splice(0)) element.remove();
-    this.holder.style.transform = `translateY(${(visible[0] ?? 0) * ROW_HEIGHT}px)`;
+    this.holder.style.top = `${first * ROW_HEIGHT}px`;
     this.markActive();
   }
 
