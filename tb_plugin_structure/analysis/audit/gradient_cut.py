@@ -11,6 +11,7 @@ _NO_LOSS = "what is computed from it reaches no loss"
 _BY_ITSELF = frozenset(
     {"detach", "argmax", "argmin", "argsort", "sign", "round", "floor", "ceil", "multinomial", "bernoulli"}
 )
+_DIFFERENTIABLE = ("float", "bfloat", "complex")
 _BESIDE = frozenset(
     {"eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "zeros_like", "ones_like", "empty_like", "full_like"}
 )
@@ -20,7 +21,8 @@ _BESIDE = frozenset(
 def cuts(side: Side, parameters: Iterable[str]) -> dict[str, str]:
     """Parameter path -> why no gradient reaches it, for people: "cut by detach in encoder (model.py:12)"."""
     structure = side.structure
-    fate = _fates(side)
+    is_read = _read_or_returned(side)
+    fate = _fates(side, is_read)
     tensors: dict[int, list[int]] = {}
     for tensor, row in enumerate(structure.tensors["parameter"].tolist()):
         if row >= 0:
@@ -30,20 +32,23 @@ def cuts(side: Side, parameters: Iterable[str]) -> dict[str, str]:
     for path in parameters:
         ends = [fate[tensor] for tensor in tensors.get(rows.get(path, -1), ()) if tensor in fate]
         kernel = next((end for end in ends if end >= 0), -1)
-        found[path] = _describe(side, kernel) if kernel >= 0 else _NO_LOSS if ends else _UNUSED
+        found[path] = _describe(side, kernel, is_read) if kernel >= 0 else _NO_LOSS if ends else _UNUSED
     return found
 
 
-def _fates(side: Side) -> dict[int, int]:
+def _fates(side: Side, is_read: bytearray) -> dict[int, int]:
     """Tensor -> the kernel that cuts the gradient on the way from it to the loss; -1 where none does."""
     carries = side.structure.tensors["requires_grad"].tolist()
     reads = side.names.also_reads
     fate: dict[int, int] = {}
     for kernel in range(len(side.names.outputs) - 1, -1, -1):
-        onward = [tensor for tensor in side.names.outputs[kernel] if carries[tensor]]
+        outputs = side.names.outputs[kernel]
+        onward = [tensor for tensor in outputs if carries[tensor]]
         if onward:
             end = max(fate.get(tensor, -1) for tensor in onward)
-        elif side.names.outputs[kernel] and side.names.kernel_names[kernel] not in _BESIDE:
+        elif not any(is_read[tensor] for tensor in outputs):
+            end = -1  # whether a value requires a gradient is seen when it is read: this one never was
+        elif side.names.kernel_names[kernel] not in _BESIDE:
             end = kernel
         else:
             continue
@@ -53,16 +58,29 @@ def _fates(side: Side) -> dict[int, int]:
     return fate
 
 
-def _describe(side: Side, kernel: int) -> str:
+def _read_or_returned(side: Side) -> bytearray:
+    """1 for each tensor that a kernel reads or a module returns."""
+    is_read = bytearray(side.structure.tensors.rows)
+    for lists in (side.names.inputs, side.names.also_reads, side.structure.module_calls.column_lists("outputs")):
+        for tensors in lists:
+            for tensor in tensors:
+                is_read[tensor] = 1
+    return is_read
+
+
+def _describe(side: Side, kernel: int, is_read: bytearray) -> str:
     structure = side.structure
     name = side.names.kernel_names[kernel]
-    dtype = structure.tensors.text("dtype", side.names.outputs[kernel][0])
-    if name == "_to_copy" and not dtype.startswith(("float", "bfloat", "complex")):
+    used = [tensor for tensor in side.names.outputs[kernel] if is_read[tensor]]
+    dtype = structure.tensors.text("dtype", used[0])
+    operator = structure.operators.text("name", int(structure.kernels["operator"][kernel])) or name
+    if name == "_to_copy" and not dtype.startswith(_DIFFERENTIABLE):
         what = f"a cast to {dtype}"
     elif name in _BY_ITSELF:
         what = name
+    elif not any(structure.tensors.text("dtype", tensor).startswith(_DIFFERENTIABLE) for tensor in used):
+        what = f"{operator}, of which only {dtype} is used,"
     else:
-        operator = structure.operators.text("name", int(structure.kernels["operator"][kernel]))
-        what = f"no_grad around {operator or name}"
+        what = f"no_grad around {operator}"
     path = side.path_of_kernel(kernel)
     return f"cut by {what} in {path or 'the model'}{side.source_of_kernel(kernel)}"

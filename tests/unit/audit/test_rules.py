@@ -465,3 +465,57 @@ def test_a_rule_that_fails_does_not_hide_the_others() -> None:
 def test_silencing_a_rule_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(ValueError, match="no rule 'ded-module'"):
         found(record(frozen(Small())), silence=["ded-module"])
+
+
+def test_no_gradient_of_a_branch_that_nothing_uses() -> None:
+    """Its last result is never read: no operator cuts it, and no no_grad() stands around it."""
+
+    def forward(self: Small, x: Tensor) -> Tensor:
+        features = self.bn(self.conv(x))
+        F.interpolate(self.aux(features), scale_factor=2)
+        return self.fc(features.mean((2, 3)))
+
+    student = Small(body=forward).eval()
+    student.aux = nn.Conv2d(8, 5, 1)
+    with observe({"teacher": frozen(Small()), "student": student}) as region:
+        student(IMAGE).sum().backward()
+    alignment = pair_by_path(record(frozen(Small())), region.structures["student"])
+    findings = {f.rule: f for f in audit(alignment, measurements=region.measurements).findings}
+    assert findings["no-gradient"].message == (
+        "no gradient reached 2 parameters, first aux.weight: what is computed from it reaches no loss"
+    )
+
+
+def test_no_gradient_of_a_router_whose_choice_alone_is_used() -> None:
+    def forward(self: Small, x: Tensor) -> Tensor:
+        pooled = self.bn(self.conv(x)).mean((2, 3))
+        _, chosen = self.router(pooled).softmax(-1).topk(1)
+        return self.fc(pooled * chosen)
+
+    student = Small(body=forward).eval()
+    student.router = nn.Linear(8, 4)
+    with observe({"teacher": frozen(Small()), "student": student}) as region:
+        student(IMAGE).sum().backward()
+    alignment = pair_by_path(record(frozen(Small())), region.structures["student"])
+    findings = {f.rule: f for f in audit(alignment, measurements=region.measurements).findings}
+    assert "first router.weight: cut by topk, of which only int64 is used, in the model (" in (
+        findings["no-gradient"].message
+    )
+
+
+def test_a_hook_that_detaches_the_students_feature() -> None:
+    """The adapter behind it still learns, so that the loss falls: the student learns nothing from this term."""
+    teacher, student, adapter = frozen(Small()), Small(width=4).eval(), nn.Conv2d(4, 8, 1)
+    kept: dict[str, Tensor] = {}
+    for name, model in (("teacher", teacher), ("student", student)):
+        model.conv.register_forward_hook(lambda module, inputs, output, name=name: kept.update({name: output.detach()}))
+    with observe({"teacher": teacher, "student": student}) as region:
+        teacher(IMAGE)
+        loss = student(IMAGE).sum() + F.mse_loss(adapter(kept["student"]), kept["teacher"])
+        loss.backward()
+    alignment = pair_by_path(region.structures["teacher"], region.structures["student"])
+    report = audit(alignment, outside=region.outside, measurements=region.measurements)
+    finding = next(f for f in report.findings if f.rule == "compared-without-gradient")
+    assert " compares conv with the teacher's, but detach (" in finding.message
+    assert finding.message.endswith(") took its gradient away")
+    assert finding.module_path == "conv"

@@ -37,18 +37,39 @@ def compared_without_gradient(context: Context) -> Iterator[Finding]:
     for feature, (kernel, cut) in dead.items():
         if feature not in alive:
             path = loss.outside.tensors.text("name", feature).partition("/")[2]
+            if cut >= 0:
+                why = f"{loss.where(cut)} lets no gradient back"
+            else:
+                path, why = _left_without(context, loss, feature, path)
             compares = f"{loss.where(kernel)} compares {path or 'the output'} with the teacher's"
-            yield context.student.found(f"{compares}, but {loss.where(cut)} lets no gradient back", path)
+            yield context.student.found(f"{compares}, but {why}", path)
+
+
+def _left_without(context: Context, loss: RecordedLoss, feature: int, path: str) -> tuple[str, str]:
+    """Path of a feature that had no gradient before the loss began, and why: a hook or the model itself detached it."""
+    side, tensors = context.student, loss.outside.tensors
+    tensor = int(tensors["model_tensor"][feature]) if "model_tensor" in tensors else -1
+    # A model that did not change is not written again: its record may be of an earlier step, and equal.
+    known = 0 <= tensor < side.structure.tensors.rows and side.structure.shape(tensor) == loss.outside.shape(feature)
+    kernel = int(side.structure.tensors["producer"][tensor]) if known else -1
+    if kernel < 0 or side.names.kernel_names[kernel] != "detach":
+        return path, "it carries no gradient"
+    calls = side.structure.module_calls.column_lists("outputs")
+    returned_by = (call for call in range(len(calls) - 1, -1, -1) if side.names.inputs[kernel][0] in calls[call])
+    call = next(returned_by, -1)
+    path = side.structure.call_path(call) if call >= 0 else path
+    return path, f"detach{side.source_of_kernel(kernel)} took its gradient away"
 
 
 def _gradient_paths(loss: RecordedLoss) -> tuple[dict[int, set[int]], dict[int, dict[int, int]]]:
     """For each feature of the student that carries a gradient: the values that it reaches with one, and the values that
-    it reaches without, with the kernel after which there was none."""
+    it reaches without, with the kernel after which there was none; -1 where it never had one."""
     tensors = loss.outside.tensors
     features = [t for t, roles in loss.origin.items() if roles == {"student"} and tensors["producer"][t] < 0]
-    features = [t for t in features if tensors["requires_grad"][t]]
-    live = {feature: {feature} for feature in features}
-    cut_by: dict[int, dict[int, int]] = {feature: {} for feature in features}
+    features = [t for t in features if tensors.text("dtype", t).startswith(("float", "bfloat"))]
+    carries = {feature: bool(tensors["requires_grad"][feature]) for feature in features}
+    live = {feature: {feature} if carries[feature] else set() for feature in features}
+    cut_by: dict[int, dict[int, int]] = {feature: {} if carries[feature] else {feature: -1} for feature in features}
     for kernel in range(loss.outside.kernels.rows):
         reads = loss.inputs(kernel)
         for feature in features:
