@@ -78,32 +78,34 @@ class ListeningObserver(Observer):
                 return
 
 
+_facts: dict[Any, KernelFacts] = {}
+"""Overload -> its facts, for all regions: reading a schema takes longer than many a kernel."""
+
+
 def _dispatcher(observer: Observer) -> Callable[..., Any]:
-    stack, listeners = observer.stack, tuple(observer.listeners)
-    known: dict[Any, KernelFacts] = {}
+    stack, calls, listeners = observer.stack, observer.calls, tuple(observer.listeners)
+    known = _facts.get
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        facts = known.get(func)
+        facts = known(func)
         if facts is None:
-            facts = known[func] = facts_of(func)
-        heard = stack and not observer.paused and not facts.skipped and _in_backward() == -1
-        if heard:
-            try:
-                call = observer.context()
-                for listener in listeners:
-                    listener.before_kernel(func, args, kwargs, call)
-            except Exception as error:
-                observer.give_up(error)
-                heard = False
+            facts = _facts[func] = facts_of(func)
+        if not stack or not listeners or observer.paused or facts.skipped or _in_backward() != -1:
+            return facts.run(*args, **kwargs)
+        try:
+            call = calls[stack[-1]].context or observer.context()
+            for listener in listeners:
+                listener.before_kernel(func, args, kwargs, call)
+        except Exception as error:
+            observer.give_up(error)
+            return facts.run(*args, **kwargs)
         result = facts.run(*args, **kwargs)
-        if heard:
-            try:
-                call = observer.context()
-                for listener in listeners:
-                    listener.after_kernel(func, args, kwargs, result, call)
-            except Exception as error:
-                observer.give_up(error)
+        try:
+            for listener in listeners:
+                listener.after_kernel(func, args, kwargs, result, call)
+        except Exception as error:
+            observer.give_up(error)
         return result
 
     return dispatch

@@ -7,6 +7,7 @@ module; a failure in here is written down as a reason and the user's pass goes o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,11 +23,13 @@ from tb_plugin_structure.capture.attention.options import AttentionOptions
 from tb_plugin_structure.capture.attention.result import AttentionCapture
 from tb_plugin_structure.capture.attention.softmax_route import SoftmaxRoute
 from tb_plugin_structure.capture.attention.sources import MatrixSource, QueryKeySource, Source
+from tb_plugin_structure.capture.kernels import VIEW, facts_of
 from tb_plugin_structure.capture.sharding import distributed_tensor_class, local_parts
 
 __all__ = ["AttentionListener", "attention_kernel"]
 
 _in_backward = torch._C._current_graph_task_id
+_VIEW = "view"
 _CONVOLUTIONS = ("aten::convolution", "aten::conv2d", "aten::conv1d", "aten::_convolution")
 
 
@@ -100,7 +103,7 @@ class AttentionListener:
         if handler is None or call is None or call.model not in self._models or _in_backward() != -1:
             return
         try:
-            if self._distributed is not None and _has(self._distributed, args):
+            if self._distributed is not None and name != _VIEW and _has(self._distributed, args):
                 args, kwargs, result = local_parts(args), local_parts(kwargs), local_parts(result)
             handler(func, name, args, kwargs, result, call)
         except Exception as error:
@@ -118,6 +121,8 @@ class AttentionListener:
         after: Callable[..., None] | None = self._softmax.after_kernel
         if before is not None or schema is None:
             after = None
+        elif _is_view(func):
+            after, name = self._softmax.after_view, _VIEW
         elif name in _CONVOLUTIONS:
             after = self._convolution
         elif name == "aten::embedding":
@@ -209,6 +214,13 @@ class AttentionListener:
             made.exactness = "as given" if probabilities is not None else "float32 from the given query and key"
             made.kept = True
             model.summarize_all(made, source)
+
+
+@cache
+def _is_view(func: Any) -> bool:
+    """Whether an operator gives its argument's memory back and writes nothing: tags of storages hold on."""
+    facts = facts_of(func)
+    return facts.memory == VIEW and not facts.written_positions and not facts.written_names
 
 
 def _has(kind: type, values: Sequence[Any]) -> bool:

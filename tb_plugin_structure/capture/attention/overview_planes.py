@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ OVERVIEW_CELLS = 64
 
 _WIDE_CELL = 32
 """From this width a plain reduction over the keys of a cell is faster than a pooling kernel."""
+
+_NARROW_CELL = 8
+"""Below this width reductions over the keys of a cell use no vector instructions."""
 
 
 def cells_of_rows(positions: Array, length: int, cells: int) -> Array:
@@ -60,30 +64,48 @@ def pool_keys(p: torch.Tensor, cells: int) -> tuple[torch.Tensor, torch.Tensor]:
         if width >= _WIDE_CELL:
             return parts.amax(-1), parts.sum(-1)
         largest = torch.nn.functional.max_pool1d(p.reshape(heads * rows, 1, keys), width)
-        return largest.view(heads, rows, cells), parts.sum(-1)
+        return largest.view(heads, rows, cells), _sums(parts)
     positions, is_widest = _segments(keys, cells, p.device)
     gathered = p.index_select(-1, positions)
     largest = torch.nn.functional.max_pool1d(gathered.view(heads * rows, 1, -1), width + 1)
     parts = gathered.view(heads, rows, cells, width + 1)
-    return largest.view(heads, rows, cells), parts[..., :width].sum(-1).addcmul_(parts[..., width], is_widest)
+    return largest.view(heads, rows, cells), _sums(parts[..., :width]).addcmul_(parts[..., width], is_widest)
 
 
-def pool_rows(largest: torch.Tensor, total: torch.Tensor, row_cells: Array) -> tuple[Array, Array]:
-    """Largest value, and sum over rows, of the overview rows that these query rows reach."""
+def _sums(parts: torch.Tensor) -> torch.Tensor:
+    """Over the last axis; where it is short, adding its columns takes a third of a reduction's time."""
+    width = parts.shape[-1]
+    if not 1 < width < _NARROW_CELL:
+        return parts.sum(-1)
+    total = parts[..., 0] + parts[..., 1]
+    for column in range(2, width):
+        total.add_(parts[..., column])
+    return total
+
+
+def add_rows(maximum: Array, mass: Array, largest: torch.Tensor, total: torch.Tensor, row_cells: Array) -> None:
+    """Put query rows into planes [heads, cells, columns]: the larger maximum, the sum of masses.
+
+    Args:
+        maximum: Plane of largest probabilities, written in place.
+        mass: Plane of sums, written in place.
+        largest: Largest probability of each row, [heads, rows, columns].
+        total: Sum of each row, [heads, rows, columns].
+        row_cells: [rows]: the cell of each row, in ascending order.
+    """
     heads, rows, width = largest.shape
     first, last = int(row_cells[0]), int(row_cells[-1])
-    cells = last - first + 1
-    if cells == rows:
-        return largest.cpu().numpy(), total.cpu().numpy()
-    if rows % cells == 0 and np.array_equal(row_cells, np.repeat(np.arange(first, last + 1), rows // cells)):
-        shape = (heads, cells, rows // cells, width)
-        return largest.reshape(shape).amax(2).cpu().numpy(), total.reshape(shape).sum(2).cpu().numpy()
-    if bool((np.diff(row_cells) > 0).all()):  # chosen rows, each in a cell of its own
-        highest, summed = np.zeros((2, heads, cells, width), np.float32)
-        highest[:, row_cells - first], summed[:, row_cells - first] = largest.cpu().numpy(), total.cpu().numpy()
-        return highest, summed
-    index = torch.as_tensor(row_cells - first, device=largest.device)
-    empty = largest.new_zeros(heads, cells, width)
-    added = torch.index_add(empty, 1, index, total)
-    most = empty.scatter_reduce(1, index[None, :, None].expand(largest.shape), largest, "amax", include_self=True)
-    return most.cpu().numpy(), added.cpu().numpy()
+    cells: Any = slice(first, last + 1)
+    number = last - first + 1
+    if bool((np.diff(row_cells) > 0).all()):  # each in a cell of its own
+        cells = cells if number == rows else row_cells
+    elif rows % number == 0 and np.array_equal(row_cells, np.repeat(np.arange(first, last + 1), rows // number)):
+        shape = (heads, number, rows // number, width)
+        largest, total = largest.reshape(shape).amax(2), total.reshape(shape).sum(2)
+    else:
+        index = torch.as_tensor(row_cells - first, device=largest.device)
+        empty = largest.new_zeros(heads, number, width)
+        largest = empty.scatter_reduce(1, index[None, :, None].expand(largest.shape), largest, "amax")
+        total = torch.index_add(empty, 1, index, total)
+    maximum[:, cells] = np.maximum(maximum[:, cells], largest.cpu().numpy())
+    mass[:, cells] += total.cpu().numpy()

@@ -62,13 +62,19 @@ class SoftmaxFollower:
         unnormalized: Callable[[Any, float, float], None],
     ) -> None:
         self._found, self._used, self._unnormalized = found, used, unnormalized
-        self._tags = TagTable(weights)
+        self._weights = {id(weight): weight for weight in weights}
+        self._tags = TagTable(self._weights.values())
+
+    def saw_weight(self, weight: torch.nn.Parameter) -> None:
+        """A parameter was read, perhaps of a module that is no part of the observed models."""
+        if id(weight) not in self._weights:
+            self._tags.put_foreign_weight(weight)
 
     def after_kernel(self, name: str, args: Sequence[Any], result: Any, call: Any) -> None:
         """Look at one finished kernel; `name` is "namespace::operator"."""
         for value in args:
-            if type(value) is torch.nn.Parameter:  # of a module that is no part of the observed models, too
-                self._tags.put_foreign_weight(value)
+            if type(value) is torch.nn.Parameter:
+                self.saw_weight(value)
         if name in _PRODUCTS:
             left, right = _PRODUCTS[name]
             if len(args) > right:

@@ -40,6 +40,11 @@ class SoftmaxRoute:
             return
         self._follower.after_kernel(name, args, result, call)
 
+    def after_view(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
+        """A kernel gave a view of its argument."""
+        if args and type(args[0]) is torch.nn.Parameter:
+            self._follower.saw_weight(args[0])
+
     def _found(
         self, candidate: Candidate, probabilities: torch.Tensor, scores: torch.Tensor | None, kernel: str
     ) -> None:

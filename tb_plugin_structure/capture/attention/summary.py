@@ -11,9 +11,9 @@ from tb_plugin_structure.capture.attention.kept import KeptHead
 from tb_plugin_structure.capture.attention.mask_pattern import MaskPattern
 from tb_plugin_structure.capture.attention.overview_planes import (
     OVERVIEW_CELLS,
+    add_rows,
     cells_of_rows,
     pool_keys,
-    pool_rows,
     row_blocks,
 )
 from tb_plugin_structure.capture.attention.row_statistics import NAMES, RowValues, mean_statistics, places, row_values
@@ -117,10 +117,7 @@ def summarize(
                         kept[full_heads.index(head), begin:end] = p[position].to(torch.float16).cpu().numpy()
             if full is not None:
                 full[head_slice, begin:end] = p.cpu().numpy()
-            cells = slice(int(row_cells[begin]), int(row_cells[end - 1]) + 1)
-            block_maximum, block_mass = pool_rows(*pooled, row_cells[begin:end])
-            np.maximum(maximum[head_slice, cells], block_maximum, out=maximum[head_slice, cells])
-            mass[head_slice, cells] += block_mass
+            add_rows(maximum[head_slice], mass[head_slice], *pooled, row_cells[begin:end])
 
     masked = values[NAMES.index("visible")] == 0
     is_finite = np.isfinite(values[NAMES.index("sum")])
