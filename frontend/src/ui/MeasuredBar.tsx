@@ -3,6 +3,7 @@ import { Button } from "./Button";
 import { exactNumber } from "./format";
 import css from "./measured_bar.css?inline";
 import { type MeasuredState, nearestIndex, type ShownQuantity } from "./measured_state";
+import { StepSlider } from "./StepSlider";
 import { adoptStyles } from "./styles";
 
 /** Below the tools: which step the colours are of, and what they mean. */
@@ -29,16 +30,12 @@ export function MeasuredBar(props: { state: MeasuredState; name: string; note?: 
           <Button label="The step before" disabled={index <= 0} onClick={() => state.moveStep(name, -1)}>
             ‹
           </Button>
-          <input
-            type="range"
-            min={0}
-            max={steps.length - 1}
-            value={index}
-            aria-label={`Step of ${quantity.label}`}
-            aria-valuetext={`step ${current}`}
-            onInput={(event) => {
-              const step = steps[Number(event.currentTarget.value)];
-              if (step !== undefined) state.stepText.value = step === steps.at(-1) ? "" : String(step);
+          <StepSlider
+            steps={steps}
+            index={index}
+            label={`Step of ${quantity.label}`}
+            onStep={(step) => {
+              state.stepText.value = step === steps.at(-1) ? "" : String(step);
             }}
           />
           <Button

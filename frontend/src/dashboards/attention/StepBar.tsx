@@ -1,6 +1,7 @@
 import { useEffect } from "preact/hooks";
 import { Button } from "../../ui/Button";
 import { exactNumber } from "../../ui/format";
+import { StepSlider } from "../../ui/StepSlider";
 import type { AttentionState } from "./attention_state";
 
 /** Milliseconds a step stays while playing. */
@@ -30,17 +31,11 @@ export function StepBar({ state }: { state: AttentionState }) {
       >
         {playing ? "❚❚" : "▶"}
       </Button>
-      <input
-        type="range"
-        min={0}
-        max={steps.length - 1}
-        value={index}
-        aria-label="Step of both models"
-        aria-valuetext={`step ${current}`}
-        onInput={(event) => {
-          const step = steps[Number(event.currentTarget.value)];
-          if (step !== undefined) state.showStep(step);
-        }}
+      <StepSlider
+        steps={steps}
+        index={index}
+        label="Step of both models"
+        onStep={(step) => state.showStep(step)}
       />
       <output>step {exactNumber(current)}</output>
       <label data-tip="Show what changed since another step">

@@ -11,7 +11,6 @@ import {
   fetchComparison,
   type LayerPair,
   type PlaneKind,
-  type StoredHeads,
 } from "../../wire/attention";
 import type { Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
@@ -20,7 +19,8 @@ import type { HeadMatrix } from "./head_matrix";
 import { HeadReader } from "./head_reader";
 import { type History, MOST_STEPS, readHistory, thin } from "./history";
 import { OverviewCache } from "./overview_cache";
-import { poolAhead } from "./pooled_planes";
+import { ReadAhead } from "./read_ahead";
+import { SideData } from "./side_data";
 
 export type SideName = "teacher" | "student";
 
@@ -28,19 +28,6 @@ export const SIDES: readonly SideName[] = ["teacher", "student"];
 
 export const VIEWS = ["overview", "layers", "pair", "head", "image", "trends", "sources"] as const;
 export type View = (typeof VIEWS)[number];
-
-/** Milliseconds after which a step counts as looked at, and its neighbours are read. */
-const SETTLED_MS = 80;
-
-/** What is read of one model at the step shown. */
-export class SideData {
-  readonly overview = new Resource<AttentionOverview>();
-  /** The overview of the step to compare with, when one is chosen. */
-  readonly base = new Resource<AttentionOverview>();
-  readonly storedHeads = new Resource<StoredHeads[][]>();
-  /** The chosen head. */
-  readonly matrix = new Resource<HeadMatrix | null>();
-}
 
 /** "x,y,width,height" of a link; null for anything else. */
 function parseZoom(text: string): Box | null {
@@ -92,7 +79,10 @@ export class AttentionState {
   private readonly baseText: Signal<string>;
   private readonly cache = new OverviewCache();
   private readonly heads = new HeadReader();
-  private readonly soon: Partial<Record<SideName, ReturnType<typeof setTimeout>>> = {};
+  private readonly ahead: Record<SideName, ReadAhead> = {
+    teacher: new ReadAhead(this.cache),
+    student: new ReadAhead(this.cache),
+  };
   private historyKey = "";
 
   constructor(readonly session: Session) {
@@ -348,7 +338,9 @@ export class AttentionState {
       });
     });
     effect(() => {
-      if (data.overview.state.value.status === "ready") this.readNeighbours(name);
+      const side = this.session[name].peek();
+      if (data.overview.state.value.status !== "ready" || side === null) return;
+      this.ahead[name].around(side, this.steps.peek(), this.plane.peek(), () => this.thumbnailSide);
     });
     const base = computed(() => {
       const step = this.baseStep.value;
@@ -404,25 +396,5 @@ export class AttentionState {
         return fetchComparison(teacher, student, intent, abort);
       });
     });
-  }
-
-  /** Reads the steps before and after the one shown, so that moving there draws at once. */
-  private readNeighbours(name: SideName): void {
-    const side = this.session[name].peek();
-    const steps = this.steps.peek();
-    if (side === null) return;
-    const index = steps.indexOf(side.address.step);
-    const plane = this.plane.peek();
-    clearTimeout(this.soon[name]);
-    this.soon[name] = setTimeout(() => {
-      for (const step of [steps[index + 1], steps[index - 1]]) {
-        const hash = side.choice.steps.find((record) => record.step === step)?.hash;
-        if (step === undefined || hash === undefined) continue;
-        const { run, tag } = side.choice;
-        const read = this.cache.get({ run, tag, step, hash }, plane);
-        const pool = (overview: AttentionOverview) => poolAhead(overview, plane, this.thumbnailSide);
-        read.then((overview) => (this.thumbnailSide > 0 ? pool(overview) : undefined)).catch(() => {});
-      }
-    }, SETTLED_MS);
   }
 }

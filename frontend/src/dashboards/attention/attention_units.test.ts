@@ -19,6 +19,7 @@ import {
   withTopMass,
 } from "./head_matrix";
 import { layerDistances, meanOf, thin } from "./history";
+import { nearest } from "./read_ahead";
 import { axisLabels, specialPositions } from "./special_tokens";
 
 /** One layer of two heads over 2 × 2 positions, and one that was not captured. */
@@ -195,6 +196,11 @@ describe("the history of a comparison", () => {
 });
 
 describe("addresses and steps", () => {
+  it("reads the steps around the one shown, the nearest first", () => {
+    expect(nearest([0, 10, 20, 30, 40, 50, 60, 70, 80], 1)).toEqual([20, 0, 30, 40]);
+    expect(nearest([0, 10], -1)).toEqual([]);
+  });
+
   it("write a head as layer and number", () => {
     expect(parseHead(headText({ layer: 3, head: 5 }))).toEqual({ layer: 3, head: 5 });
     expect(parseHead("3")).toBeNull();
