@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -25,7 +26,11 @@ STATIC = "tb_plugin_structure/static"
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
     """The output of a command; it ends the check when the command fails."""
-    done = subprocess.run([*map(str, command)], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    # PYTHONPATH would show pip the checkout, as an installed package.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [*map(str, command)], cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
     return done.stdout

@@ -43,10 +43,12 @@ def fetch(url: str) -> bytes:
 
 
 @pytest.fixture
-def executed(tmp_path: Path) -> Iterator[tuple[nbformat.NotebookNode, int]]:
+def executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[nbformat.NotebookNode, int]]:
     """(the notebook after every cell ran, the port of the TensorBoard that it started)."""
     notebook = nbformat.read(ROOT / "examples" / "compare_two_models.ipynb", as_version=4)
     port = free_port()
+    # %tensorboard looks for the program there; `make` calls this environment's Python without activating it.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     notebook.cells[-1].source += f" --port {port}"
     before = {process.pid for process in psutil.process_iter()}
     NotebookClient(
