@@ -19,10 +19,9 @@ export class Flow {
     readonly from: Int32Array,
     readonly to: Int32Array,
     readonly tensor: Int32Array,
-    private readonly incomingOffsets: Uint32Array,
-    private readonly incomingEdges: Uint32Array,
-    private readonly outgoingOffsets: Uint32Array,
-    private readonly outgoingEdges: Uint32Array,
+    /** Edges by the node that they lead to, and by the one that they come from. */
+    readonly into: ByNode,
+    readonly outOf: ByNode,
   ) {}
 
   /** The flow of a side, with pauses. */
@@ -59,16 +58,16 @@ export class Flow {
     const incoming = group(ends, tree.count);
     yield;
     const outgoing = group(starts, tree.count);
-    return new Flow(starts, ends, Int32Array.from(tensors), ...incoming, ...outgoing);
+    return new Flow(starts, ends, Int32Array.from(tensors), incoming, outgoing);
   }
 
   /** Numbers of the edges into a node. */
   incoming(node: number): Uint32Array {
-    return this.incomingEdges.subarray(this.incomingOffsets[node], this.incomingOffsets[node + 1]);
+    return this.into.edges.subarray(this.into.offsets[node], this.into.offsets[node + 1]);
   }
 
   outgoing(node: number): Uint32Array {
-    return this.outgoingEdges.subarray(this.outgoingOffsets[node], this.outgoingOffsets[node + 1]);
+    return this.outOf.edges.subarray(this.outOf.offsets[node], this.outOf.offsets[node + 1]);
   }
 }
 
@@ -130,8 +129,14 @@ class Sources {
 const INPUT = 1;
 const EXTERNAL = 5;
 
-/** Edge numbers by node: `[offsets, edges]`; edges without a node (inputs, outputs) are left out. */
-function group(ends: Int32Array, nodes: number): [Uint32Array, Uint32Array] {
+/** Numbers of the edges at node n: `edges[offsets[n]] … edges[offsets[n + 1] - 1]`. */
+export interface ByNode {
+  offsets: Uint32Array;
+  edges: Uint32Array;
+}
+
+/** Edges without a node (inputs, outputs) are left out. */
+function group(ends: Int32Array, nodes: number): ByNode {
   const offsets = new Uint32Array(nodes + 1);
   for (const node of ends) if (node >= 0) offsets[node + 1]!++;
   for (let node = 0; node < nodes; node++) offsets[node + 1]! += offsets[node]!;
@@ -140,7 +145,7 @@ function group(ends: Int32Array, nodes: number): [Uint32Array, Uint32Array] {
   ends.forEach((node, edge) => {
     if (node >= 0) edges[next[node]!++] = edge;
   });
-  return [offsets, edges];
+  return { offsets, edges };
 }
 
 /** The flow of a side of a tree, made when first asked for; null without such a side. */

@@ -1,8 +1,10 @@
-import { type Arrangement, cardSize, edgeLabel, HEADER_HEIGHT, mergedEdgeLabel } from "./card";
+import { type Arrangement, HEADER_HEIGHT } from "./card";
+import { CardSizes, LabelWidths } from "./card_sizes";
 import type { DiffTree } from "./diff_tree";
 import { buildLevel, type Level, levelOf, type Port } from "./level";
 import type { LevelLayout, LevelSpec } from "./level_layout";
 import { pillText } from "./port_name";
+import { Sequences } from "./sequences";
 import { finishNow, type Sliced } from "./sliced";
 import { textWidth } from "./text_width";
 
@@ -10,10 +12,7 @@ import { textWidth } from "./text_width";
 export const MOST_LABELS = 600;
 const PORT_HEIGHT = 22;
 
-interface Outline {
-  id: number;
-  spec: Omit<LevelSpec, "id" | "outline" | "nested">;
-}
+type OutlineSpec = Omit<LevelSpec, "id" | "outline" | "nested">;
 
 /**
  * Turns "these nodes are open" into levels to lay out. Equal levels (the blocks of a stack) get one spec, so
@@ -22,15 +21,24 @@ interface Outline {
 export class LayoutPlan {
   readonly layouts = new Map<number, LevelLayout>();
   private readonly levels = new Map<number, Level>();
-  private readonly outlines = new Map<number, Outline>();
-  private readonly outlineByKey = new Map<string, Outline>();
-  private readonly ids = new Map<string, number>();
-  private readonly specs = new Map<number, LevelSpec>();
+  /** Number of the outline of a node's level. */
+  private readonly outlines = new Map<number, number>();
+  private readonly outlineNumbers = new Sequences();
+  private readonly outlineSpecs: OutlineSpec[] = [];
+  private readonly specNumbers = new Sequences();
+  private readonly specs: LevelSpec[] = [];
+  private readonly sizes: CardSizes;
+  private readonly labels: LabelWidths;
+  /** Filled anew for each list that is numbered. */
+  private readonly list: number[] = [];
 
   constructor(
     readonly tree: DiffTree,
     readonly arrangement: Arrangement,
-  ) {}
+  ) {
+    this.sizes = new CardSizes(tree, arrangement);
+    this.labels = new LabelWidths(tree, arrangement);
+  }
 
   level(node: number): Level {
     let level = this.levels.get(node);
@@ -64,8 +72,7 @@ export class LayoutPlan {
         level = yield* levelOf(this.tree, node);
         this.levels.set(node, level);
       }
-      const nested = Int32Array.from(level.children, (child) => found.get(child) ?? -1);
-      found.set(node, this.intern(level, nested));
+      found.set(node, this.numberOf(level, found));
       yield;
     }
     return found;
@@ -74,60 +81,72 @@ export class LayoutPlan {
   /** Specs that are not laid out yet, inner ones first. */
   missing(ids: Iterable<number>): LevelSpec[] {
     const specs: LevelSpec[] = [];
-    for (const id of ids) if (!this.layouts.has(id)) specs.push(this.specs.get(id)!);
+    for (const id of ids) if (!this.layouts.has(id)) specs.push(this.specs[id]!);
     return [...new Set(specs)].sort((a, b) => a.id - b.id);
   }
 
-  /** The number of the spec for a level whose opened children have the given specs. */
-  private intern(level: Level, nested: Int32Array): number {
+  /** The number of the spec for a level whose opened children have the numbers in `found`. */
+  private numberOf(level: Level, found: ReadonlyMap<number, number>): number {
     const outline = this.outline(level);
-    const key = `${outline.id}|${nested.join()}`;
-    const known = this.ids.get(key);
-    if (known !== undefined) return known;
-    // Inner specs were interned first, so a larger number never nests within a smaller one.
-    const id = this.ids.size;
-    this.ids.set(key, id);
-    this.specs.set(id, { ...outline.spec, id, outline: outline.id, nested });
+    const { list } = this;
+    list.length = 0;
+    list.push(outline);
+    for (const child of level.children) list.push(found.get(child) ?? -1);
+    // Inner specs were numbered first, so a larger number never nests within a smaller one.
+    const id = this.specNumbers.number(list);
+    if (id === this.specs.length) {
+      const nested = Int32Array.from(list.slice(1));
+      this.specs.push({ ...this.outlineSpecs[outline]!, id, outline, nested });
+    }
     return id;
   }
 
-  /** All of a level's spec but what is opened in it; the same object for equal levels. */
-  private outline(level: Level): Outline {
+  /** The number of all of a level's spec but what is opened in it; equal levels have one. */
+  private outline(level: Level): number {
     const known = this.outlines.get(level.node);
-    if (known) return known;
-    const { tree, arrangement } = this;
+    if (known !== undefined) return known;
+    const { list } = this;
+    const { children, edges, inPorts, outPorts } = level;
     const isRoot = level.node === 0;
-    const sizes = Array.from(level.children, (child) => cardSize(tree, child, arrangement));
-    const hasLabels = level.edges.length <= MOST_LABELS;
-    const ports = [...level.inPorts, ...level.outPorts];
-    const spec = {
-      widths: Float32Array.from(sizes, ({ width }) => width),
-      heights: Float32Array.from(sizes, ({ height }) => height),
-      inPorts: level.inPorts.length,
-      outPorts: level.outPorts.length,
-      portWidths: Float32Array.from(ports, (port, index) =>
-        isRoot ? this.pillWidth(port, index >= level.inPorts.length) : 0,
-      ),
-      portHeight: isRoot ? PORT_HEIGHT : 0,
-      from: Int32Array.from(level.edges, (edge) => edge.from),
-      to: Int32Array.from(level.edges, (edge) => edge.to),
-      sides: Uint8Array.from(
-        level.edges,
-        (edge) => Number(edge.teacherTensor >= 0) | (2 * Number(edge.studentTensor >= 0)),
-      ),
-      labelWidths: Float32Array.from(level.edges, (edge) =>
-        hasLabels ? labelWidth(tree, edge, arrangement) : 0,
-      ),
-      headerHeight: isRoot ? 0 : HEADER_HEIGHT,
-    };
-    const key = Object.values(spec).join("|");
-    let outline = this.outlineByKey.get(key);
-    if (!outline) {
-      outline = { id: this.outlineByKey.size, spec };
-      this.outlineByKey.set(key, outline);
+    const hasLabels = edges.length <= MOST_LABELS;
+    list.length = 0;
+    list.push(isRoot ? 1 : 0, children.length, inPorts.length, outPorts.length);
+    for (const child of children) {
+      const { width, height } = this.sizes.of(child);
+      list.push(width, height);
     }
-    this.outlines.set(level.node, outline);
-    return outline;
+    if (isRoot) {
+      for (const port of inPorts) list.push(this.pillWidth(port, false));
+      for (const port of outPorts) list.push(this.pillWidth(port, true));
+    }
+    const firstEdge = list.length;
+    for (const edge of edges) {
+      const sides = Number(edge.teacherTensor >= 0) | (2 * Number(edge.studentTensor >= 0));
+      list.push(edge.from, edge.to, sides, hasLabels ? this.labels.of(edge) : 0);
+    }
+    const number = this.outlineNumbers.number(list);
+    if (number === this.outlineSpecs.length) {
+      const nodes = list.slice(4, 4 + 2 * children.length);
+      const ofEdges = list.slice(firstEdge);
+      const every = (of: number[], step: number, first: number) => of.filter((_, at) => at % step === first);
+      this.outlineSpecs.push({
+        widths: Float32Array.from(every(nodes, 2, 0)),
+        heights: Float32Array.from(every(nodes, 2, 1)),
+        inPorts: inPorts.length,
+        outPorts: outPorts.length,
+        portWidths: isRoot
+          ? Float32Array.from(list.slice(4 + 2 * children.length, firstEdge))
+          : new Float32Array(inPorts.length + outPorts.length),
+        portHeight: isRoot ? PORT_HEIGHT : 0,
+        from: Int32Array.from(every(ofEdges, 4, 0)),
+        to: Int32Array.from(every(ofEdges, 4, 1)),
+        sides: Uint8Array.from(every(ofEdges, 4, 2)),
+        labelWidths: Float32Array.from(every(ofEdges, 4, 3)),
+        headerHeight: isRoot ? 0 : HEADER_HEIGHT,
+      });
+    }
+    this.outlines.set(level.node, number);
+    return number;
   }
 
   private pillWidth(port: Port, isOutput: boolean): number {
@@ -136,20 +155,4 @@ export class LayoutPlan {
     );
     return Math.ceil((Math.max(...widths) * 1.35 + 14) / 8) * 8;
   }
-}
-
-function labelWidth(
-  tree: DiffTree,
-  edge: { teacherTensor: number; studentTensor: number; count: number },
-  arrangement: Arrangement,
-): number {
-  const texts =
-    arrangement === "merged"
-      ? [mergedEdgeLabel(tree, edge)]
-      : [
-          edgeLabel(tree.sides.teacher, edge.teacherTensor, edge.count),
-          edgeLabel(tree.sides.student, edge.studentTensor, edge.count),
-        ];
-  const widest = Math.max(...texts.map((text) => textWidth(text, "mono")));
-  return widest ? Math.ceil((widest + 12) / 8) * 8 : 0;
 }

@@ -48,16 +48,12 @@ export function buildLevel(tree: DiffTree, node: number): Level {
 /** As buildLevel, with pauses. */
 export function* levelOf(tree: DiffTree, node: number): Sliced<Level> {
   const children = tree.children(node);
-  const position = new Map<number, number>();
-  children.forEach((child, index) => {
-    position.set(child, index);
-  });
   const builder = new LevelBuilder(node, children);
   for (const side of ["teacher", "student"] as const) {
     const flow = yield* slicedFlowOf(tree, side);
     if (!flow) continue;
-    yield* collect(tree, node, side, flow, position, builder);
-    if (node === 0) nameOutputs(tree, side, flow, position, builder);
+    yield* collect(tree, node, side, flow, builder);
+    if (node === 0) nameOutputs(tree, side, flow, builder);
   }
   return builder.finish();
 }
@@ -67,74 +63,95 @@ function* collect(
   node: number,
   side: SideName,
   flow: Flow,
-  position: Map<number, number>,
   builder: LevelBuilder,
 ): Sliced<void> {
-  for (let at = node + 1; at < tree.end[node]!; at++) {
+  const { from: starts, to: ends, tensor, into, outOf } = flow;
+  const { children } = builder;
+  const end = tree.end[node]!;
+  let here = 0;
+  for (let at = node + 1; at < end; at++) {
     if ((at - node) % 1000 === 0) yield;
-    const incoming = flow.incoming(at);
-    const outgoing = flow.outgoing(at);
-    if (!incoming.length && !outgoing.length) continue;
-    const here = position.get(tree.childHolding(node, at))!;
-    for (const edge of incoming) {
-      const from = flow.from[edge]!;
-      const tensor = flow.tensor[edge]!;
-      if (from < 0) builder.enter(from, here, side, tensor, -1);
+    while (at >= tree.end[children[here]!]!) here++;
+    for (let place = into.offsets[at]!; place < into.offsets[at + 1]!; place++) {
+      const edge = into.edges[place]!;
+      const from = starts[edge]!;
+      if (from < 0) builder.enter(from, here, side, tensor[edge]!, -1);
       else if (tree.contains(node, from)) {
-        const there = position.get(tree.childHolding(node, from))!;
-        if (there !== here) builder.inner(there, here, side, tensor, from);
+        const there = builder.position(from);
+        if (there !== here) builder.inner(there, here, side, tensor[edge]!, from);
       } else {
         const common = tree.commonAncestor(node, from);
-        builder.enter(tree.childHolding(common, from), here, side, tensor, from);
+        builder.enter(tree.childHolding(common, from), here, side, tensor[edge]!, from);
       }
     }
-    for (const edge of outgoing) {
-      const to = flow.to[edge]!;
-      if (to === MODEL_OUTPUT || !tree.contains(node, to)) builder.leave(here, side, flow.tensor[edge]!, at);
+    for (let place = outOf.offsets[at]!; place < outOf.offsets[at + 1]!; place++) {
+      const edge = outOf.edges[place]!;
+      const to = ends[edge]!;
+      if (to === MODEL_OUTPUT || !tree.contains(node, to)) builder.leave(here, side, tensor[edge]!, at);
     }
   }
 }
 
 /** An output's pill is named after the first value that the model returns through it. */
-function nameOutputs(
-  tree: DiffTree,
-  side: SideName,
-  flow: Flow,
-  position: Map<number, number>,
-  builder: LevelBuilder,
-): void {
+function nameOutputs(tree: DiffTree, side: SideName, flow: Flow, builder: LevelBuilder): void {
   const named = new Set<number>();
   flow.to.forEach((to, edge) => {
     if (to !== MODEL_OUTPUT) return;
-    const child = position.get(tree.childHolding(0, flow.from[edge]!));
-    if (child === undefined || named.has(child)) return;
+    const from = flow.from[edge]!;
+    if (!tree.contains(0, from) || from === 0) return;
+    const child = builder.position(from);
+    if (named.has(child)) return;
     named.add(child);
     builder.nameOutput(child, side, flow.tensor[edge]!);
   });
 }
 
+/** Larger than minus any key of an input, of which there are as many as tensors at most. */
+const KEY_SHIFT = 2 ** 31;
+
 class LevelBuilder {
   private readonly inPorts = new Map<number, Port>();
   private readonly outPorts = new Map<number, Port>();
-  private readonly edges = new Map<string, LevelEdge & { tensors: Set<number> }>();
+  private readonly edges: LevelEdge[] = [];
+  /** Numbers of the edges, by what tells them apart: both ends of an inner one, source and child, the child. */
+  private readonly within = new Map<number, number>();
+  private readonly entering = new Map<number, number>();
+  private readonly leaving = new Map<number, number>();
+  /** The values that are counted on an edge: the first, and all when there are several. */
+  private readonly first: number[] = [];
+  private readonly all: (Set<number> | undefined)[] = [];
 
   constructor(
     private readonly node: number,
-    private readonly children: Int32Array,
+    readonly children: Int32Array,
   ) {}
 
+  /** Which child holds a node within. */
+  position(node: number): number {
+    const { children } = this;
+    let low = 0;
+    let high = children.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (children[middle]! <= node) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
   inner(from: number, to: number, side: SideName, tensor: number, producer: number): void {
-    this.edge(`${from} ${to}`, from, to, side, tensor, producer);
+    this.edge(this.within, from * this.children.length + to, from, to, side, tensor, producer);
   }
 
   enter(key: number, to: number, side: SideName, tensor: number, producer: number): void {
     port(this.inPorts, key, side, tensor);
-    this.edge(`in ${key} ${to}`, key, to, side, tensor, producer);
+    const name = (key + KEY_SHIFT) * this.children.length + to;
+    this.edge(this.entering, name, key, to, side, tensor, producer);
   }
 
   leave(from: number, side: SideName, tensor: number, producer: number): void {
     port(this.outPorts, from, side, tensor);
-    this.edge(`out ${from}`, from, from, side, tensor, producer);
+    this.edge(this.leaving, from, from, from, side, tensor, producer);
   }
 
   nameOutput(from: number, side: SideName, tensor: number): void {
@@ -143,53 +160,58 @@ class LevelBuilder {
   }
 
   finish(): Level {
+    const { children, edges } = this;
     const places = (ports: Map<number, Port>, first: number) =>
       new Map(Array.from(ports.keys(), (key, index) => [key, first + index]));
-    const inPlaces = places(this.inPorts, this.children.length);
-    const outPlaces = places(this.outPorts, this.children.length + inPlaces.size);
-    const edges: LevelEdge[] = [];
-    for (const [name, { tensors, ...edge }] of this.edges) {
-      edge.count = tensors.size;
-      if (name.startsWith("in")) edge.from = inPlaces.get(edge.from)!;
-      if (name.startsWith("out")) {
-        edge.to = outPlaces.get(edge.from)!;
-        this.outPorts.get(edge.from)!.count = edge.count;
-      }
-      edges.push(edge);
+    const inPlaces = places(this.inPorts, children.length);
+    const outPlaces = places(this.outPorts, children.length + inPlaces.size);
+    edges.forEach((edge, number) => {
+      edge.count = this.all[number]?.size ?? (this.first[number]! >= 0 ? 1 : 0);
+    });
+    for (const number of this.entering.values()) edges[number]!.from = inPlaces.get(edges[number]!.from)!;
+    for (const [from, number] of this.leaving) {
+      edges[number]!.to = outPlaces.get(from)!;
+      this.outPorts.get(from)!.count = edges[number]!.count;
     }
-    const outPorts = [...this.outPorts.values()].map((out) => ({ ...out, key: this.children[out.key]! }));
-    return {
-      node: this.node,
-      children: this.children,
-      inPorts: [...this.inPorts.values()],
-      outPorts,
-      edges,
-    };
+    const outPorts = [...this.outPorts.values()].map((out) => ({ ...out, key: children[out.key]! }));
+    return { node: this.node, children, inPorts: [...this.inPorts.values()], outPorts, edges };
   }
 
   private edge(
-    name: string,
+    known: Map<number, number>,
+    name: number,
     from: number,
     to: number,
     side: SideName,
     tensor: number,
     producer: number,
   ): void {
-    let edge = this.edges.get(name);
-    if (!edge) {
-      edge = { from, to, teacherTensor: -1, studentTensor: -1, count: 0, producer, tensors: new Set() };
-      this.edges.set(name, edge);
+    let number = known.get(name);
+    if (number === undefined) {
+      number = this.edges.push({ from, to, teacherTensor: -1, studentTensor: -1, count: 0, producer }) - 1;
+      known.set(name, number);
+      this.first.push(-1);
     }
+    const edge = this.edges[number]!;
     const field = side === "teacher" ? "teacherTensor" : "studentTensor";
     if (edge[field] < 0) edge[field] = tensor;
     // The student's values are told from the teacher's only to be counted apart when the teacher has none.
-    if (side === "teacher" || edge.teacherTensor < 0) edge.tensors.add(tensor);
+    if (side !== "teacher" && edge.teacherTensor >= 0) return;
+    const first = this.first[number]!;
+    if (first < 0) this.first[number] = tensor;
+    else if (first !== tensor) {
+      const all = this.all[number] ?? new Set([first]);
+      this.all[number] = all.add(tensor);
+    }
   }
 }
 
 function port(ports: Map<number, Port>, key: number, side: SideName, tensor: number): void {
-  const known = ports.get(key) ?? { key, teacherTensor: -1, studentTensor: -1, count: 1 };
+  let known = ports.get(key);
+  if (!known) {
+    known = { key, teacherTensor: -1, studentTensor: -1, count: 1 };
+    ports.set(key, known);
+  }
   const field = side === "teacher" ? "teacherTensor" : "studentTensor";
   if (known[field] < 0) known[field] = tensor;
-  ports.set(key, known);
 }

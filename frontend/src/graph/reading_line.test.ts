@@ -37,15 +37,11 @@ describe("rows and the drawing", () => {
     );
   }
   const scene = new Scene(plan, specs);
-  const rows = [0, keys.find("T:stem"), block, keys.find("T:block.conv"), keys.find("T:head")].map(
-    (node) => ({
-      node,
-    }),
-  );
+  const rows = [0, keys.find("T:stem"), block, keys.find("T:block.conv"), keys.find("T:head")];
   const tops = rowTops(scene, rows);
 
   it("begin where the drawing shows their nodes", () => {
-    for (const row of [1, 2, 3, 4]) expect(tops[row]).toBeCloseTo(scene.rect(rows[row]!.node)!.y, 3);
+    for (const row of [1, 2, 3, 4]) expect(tops[row]).toBeCloseTo(scene.rect(rows[row]!)!.y, 3);
     const { y, height } = scene.bounds();
     expect([tops[0], tops[5]]).toEqual([y, y + height]);
   });

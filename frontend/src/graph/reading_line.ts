@@ -28,12 +28,12 @@ export function windowFor(line: number, { top, end, size }: Span): number {
  * Where each row of the outline begins in the drawing, and in the end where the drawing ends. What stands side by side
  * begins at one height; nothing begins above the row before it, so that the way back is as clear.
  */
-export function rowTops(scene: Scene, rows: readonly { node: number }[]): Float32Array {
+export function rowTops(scene: Scene, rows: readonly number[]): Float32Array {
   const { tree } = scene;
   const tops = new Float32Array(rows.length + 1);
   const opened = new Map<number, { y: number; children: Int32Array; next: number }>();
   let above = scene.bounds().y;
-  rows.forEach(({ node }, index) => {
+  rows.forEach((node, index) => {
     const around = opened.get(tree.parent[node]!);
     let y = 0;
     if (around) {

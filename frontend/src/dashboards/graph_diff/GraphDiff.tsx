@@ -18,7 +18,7 @@ import css from "./graph_diff.css?inline";
 import { measuredName } from "./measured_colouring";
 import { Outline, outlineKey } from "./Outline";
 import { Overview } from "./Overview";
-import { outlineRows } from "./outline_rows";
+import { outlineRows, rowOf } from "./outline_rows";
 import { pairOptions } from "./pins";
 import { Splitter } from "./Splitter";
 import { sentenceOf } from "./sentence";
@@ -219,7 +219,7 @@ function useDiffKeys(state: DiffState, commands: GraphCommands): void {
     if (!comparison || document.activeElement?.matches("input, select, [role=treegrid], [role=separator]"))
       return false;
     const rows = outlineRows(comparison.tree, state.open.value, state.filter.value, comparison.counts);
-    const position = rows.findIndex(({ node }) => node === state.selected.value);
+    const position = rowOf(rows, state.selected.value);
     return outlineKey(new KeyboardEvent("keydown", { key }), state, rows, position, comparison.tree);
   };
   const pan = (x: number, y: number) => () =>

@@ -9,7 +9,7 @@ import { KindBadge } from "../../ui/Kind";
 import { ROW_HEIGHT } from "../../ui/tokens";
 import type { DiffState } from "./diff_state";
 import type { GraphCommands } from "./GraphPane";
-import { type OutlineRow, outlineRows } from "./outline_rows";
+import { type OutlineRows, outlineRows, rowOf } from "./outline_rows";
 
 const OVERSCAN = 8;
 /** Rows are drawn anew when so many have gone by, and not with every pixel. */
@@ -20,7 +20,7 @@ export function Outline({ state, commands }: { state: DiffState; commands: Graph
   const body = useRef<HTMLDivElement>(null);
   /** How many blocks of rows are above the window. */
   const above = useSignal(0);
-  const drawn = useRef(new Map<OutlineRow, VNode<RowProps>>());
+  const drawn = useRef(new Map<number, VNode<RowProps>>());
   const height = useSignal(600);
   const rows = useComputed(() => {
     const { value } = state.comparison;
@@ -40,7 +40,7 @@ export function Outline({ state, commands }: { state: DiffState; commands: Graph
   const selected = state.selected.value;
   const list = rows.value;
   commands.rows = list;
-  const position = list.findIndex(({ node }) => node === selected);
+  const position = rowOf(list, selected);
   useEffect(() => {
     const element = body.current;
     if (!element || position < 0) return;
@@ -69,12 +69,13 @@ export function Outline({ state, commands }: { state: DiffState; commands: Graph
   // A row that is given back as it was is not looked at again; what it shows it watches itself.
   const before = drawn.current;
   drawn.current = new Map();
-  const shown = list.slice(first, last).map((row, index) => {
-    const props: RowProps = { state, tree, row, position: first + index, wide };
-    const known = before.get(row);
-    const isSame = known?.props.position === props.position && known.props.wide === wide;
-    const element = known && isSame ? known : <Row key={row.node} {...props} />;
-    drawn.current.set(row, element);
+  const shown = list.slice(first, last).map((node, index) => {
+    const props: RowProps = { state, tree, node, position: first + index, wide };
+    const known = before.get(node);
+    const was = known?.props;
+    const isSame = was?.tree === tree && was.position === props.position && was.wide === wide;
+    const element = known && isSame ? known : <Row key={node} {...props} />;
+    drawn.current.set(node, element);
     return element;
   });
   return (
@@ -131,12 +132,13 @@ export function Outline({ state, commands }: { state: DiffState; commands: Graph
 interface RowProps {
   state: DiffState;
   tree: DiffTree;
-  row: OutlineRow;
+  node: number;
   position: number;
   wide: boolean;
 }
 
-function Row({ state, tree, row: { node, depth }, position, wide }: RowProps) {
+function Row({ state, tree, node, position, wide }: RowProps) {
+  const depth = [...tree.ancestors(node)].length;
   const column = state.painting.value?.column;
   const isPair = tree.sides.student !== null;
   // The model itself stays open: there is nothing beside it.
@@ -297,17 +299,17 @@ function ParameterCell({ tree, node }: { tree: DiffTree; node: number }) {
 export function outlineKey(
   event: KeyboardEvent,
   state: DiffState,
-  rows: OutlineRow[],
+  rows: OutlineRows,
   position: number,
   tree: DiffTree,
 ): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return false;
   const go = (to: number) => {
     const row = rows[Math.max(0, Math.min(rows.length - 1, to))];
-    if (row) state.select(row.node, false);
+    if (row !== undefined) state.select(row, false);
     return true;
   };
-  const node = rows[position]?.node ?? -1;
+  const node = rows[position] ?? -1;
   switch (event.key) {
     case "ArrowDown":
       return go(position + 1);

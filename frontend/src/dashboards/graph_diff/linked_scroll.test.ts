@@ -17,7 +17,7 @@ for (const spec of plan.missing(specs.values())) {
   );
 }
 const scene = new Scene(plan, specs);
-const rows = Array.from({ length: tree.count }, (_, node) => ({ node }));
+const rows = Array.from({ length: tree.count }, (_, node) => node);
 const { y: top, height } = scene.bounds();
 
 /** A graph whose window shows a fifth of it. */

@@ -2,6 +2,7 @@ import type { GraphView } from "../../graph/graph_view";
 import { heightOf, readingLine, rowAt, rowTops, type Span, windowFor } from "../../graph/reading_line";
 import type { Scene } from "../../graph/scene";
 import { ROW_HEIGHT } from "../../ui/tokens";
+import type { OutlineRows } from "./outline_rows";
 
 /** What is followed is reached in steps: this share of what is left, each frame. */
 const SHARE = 0.3;
@@ -15,7 +16,7 @@ export type Scroller = Pick<HTMLElement, "scrollTop" | "clientHeight">;
 /** What is shown at the moment. */
 export interface Shown {
   outline: Scroller | null;
-  rows: readonly { node: number }[];
+  rows: OutlineRows;
   view: GraphView | null;
   scene: Scene | null;
 }
@@ -61,7 +62,7 @@ export class LinkedScroll {
     const tops = this.placed();
     if (!tops || !view || !isSame) return;
     const row = readingLine(this.outlineSpan(outline)) / ROW_HEIGHT;
-    const node = rows[Math.min(rows.length - 1, Math.floor(row))]!.node;
+    const node = rows[Math.min(rows.length - 1, Math.floor(row))]!;
     const goal = windowFor(heightOf(row, tops), view.span());
     const across = view.across(node);
     this.follow((share) => {

@@ -1,30 +1,40 @@
 import type { DiffTree } from "../../graph/diff_tree";
 import type { KindCounts } from "../../graph/kind_counts";
 
-export interface OutlineRow {
-  node: number;
-  depth: number;
-}
+/** Nodes in the order of the outline, which is that of their numbers. */
+export type OutlineRows = readonly number[];
 
 /**
- * The rows of the outline, in order: the root, and what is inside opened nodes. With a filter, only nodes of
- * those kinds and what holds them.
+ * The rows of the outline: the root, and what is inside opened nodes. With a filter, only nodes of those kinds and what
+ * holds them.
  */
 export function outlineRows(
   tree: DiffTree,
   open: ReadonlySet<number>,
   filter: ReadonlySet<number>,
   counts: KindCounts,
-): OutlineRow[] {
+): OutlineRows {
   const kinds = [...filter];
   const passes = (node: number) =>
     kinds.length === 0 || filter.has(tree.kind[node]!) || kinds.some((kind) => counts.count(node, kind) > 0);
-  const rows: OutlineRow[] = [];
-  const visit = (node: number, depth: number) => {
-    rows.push({ node, depth });
-    if (!open.has(node) || !tree.isExpandable(node)) return;
-    for (const child of tree.children(node)) if (passes(child)) visit(child, depth + 1);
-  };
-  if (tree.count) visit(0, 0);
+  const rows: number[] = [];
+  let node = 0;
+  while (node < tree.count) {
+    const isShown = node === 0 || passes(node);
+    if (isShown) rows.push(node);
+    node = isShown && open.has(node) && tree.isExpandable(node) ? node + 1 : tree.end[node]!;
+  }
   return rows;
+}
+
+/** Where a node's row is; -1 when it has none. */
+export function rowOf(rows: OutlineRows, node: number): number {
+  let low = 0;
+  let high = rows.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (rows[middle]! <= node) low = middle;
+    else high = middle - 1;
+  }
+  return rows[low] === node ? low : -1;
 }
