@@ -167,8 +167,26 @@ class ModelAttention:
         elif heads is not None and probabilities.shape[-3] != heads and probabilities.shape[-4:-2].numel() == heads:
             shaped = [tensor.flatten(-4, -3).flatten(0, -4) for tensor in shaped]  # [.., key heads, group, N, M]
         else:
-            shaped = [tensor.flatten(0, -4) for tensor in shaped]
+            at = self._head_axis(probabilities, heads)
+            shaped = [tensor.movedim(at, -3).flatten(0, -4) for tensor in shaped]
         return shaped[0], shaped[1] if len(shaped) > 1 else None
+
+    @staticmethod
+    def _head_axis(probabilities: torch.Tensor, heads: int | None) -> int:
+        """The axis of the heads among those before queries and keys: the third from the end, as a rule; before it where
+        blocks of the sequence follow the heads."""
+        sizes = probabilities.shape[1:-2]
+        if heads is None or sizes[-1] == heads or sizes.count(heads) != 1:
+            return -3
+        return 1 + sizes.index(heads)
+
+    def blocks(self, probabilities: torch.Tensor, heads: int, path: str) -> int:
+        """Into how many blocks a sequence is cut, [batch, .., blocks, .., queries, keys]; 1 where it is not."""
+        if probabilities.dim() < 5:
+            return 1
+        at = self._head_axis(probabilities, self.facts.heads(path))
+        moved = probabilities.movedim(at, -3)
+        return int(moved.shape[-4]) if moved.shape[-3] == heads else 1
 
     def is_channel_attention(self, path: str, made: AttentionMap, width: int) -> bool:
         """Cross-covariance attention: rows and keys are channels, and the product sums over the positions.

@@ -11,6 +11,10 @@ NOT_WHOLE = (
     "a softmax over {keys} scores ran here, but no product with the values reads its rows whole (banded, block-sparse "
     "or renormalised attention): there is no matrix of probabilities over positions"
 )
+OWN_KEYS = (
+    "each of its {rows} queries is compared with {keys} keys of its own (attention to a neighbourhood, or heads whose "
+    "number no module states): there is no matrix of probabilities over positions"
+)
 FACTOR = "its softmaxes are factors of a product (low-rank or linear attention): none of them is the attention itself"
 UNNORMALIZED = (
     "products of queries and keys reach the values with row sums from {least:.3g} to {largest:.3g}: not normalised, or "

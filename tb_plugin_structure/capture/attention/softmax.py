@@ -103,6 +103,7 @@ class SoftmaxFollower:
         if scored and tag is not None and tag.size and 0 < tag.keys < size and key_axis(tag, scores) == dim:
             start, keys = tag.start, tag.keys
         candidate = Candidate(scored, tag.width if tag is not None else 0, size - keys, call)
+        candidate.product_rows = tag.product_rows if tag is not None else 0
         order = rows_and_keys_last(tag, scores, dim)
         self._found(
             candidate,
@@ -153,7 +154,8 @@ class SoftmaxFollower:
             tag.candidate.state = "mixed"
             self._used(tag.candidate, call)
 
-    def _put_scores(self, result: torch.Tensor, width: int, row_axis: int = -2, key_axis: int = -1) -> None:
+    def _put_scores(self, result: torch.Tensor, width: int, row_axis: int | None = -2, key_axis: int = -1) -> None:
+        """A product of two activations; without a row axis each of its rows has keys of its own."""
         keys = result.shape[key_axis]
         self._tags.put(
             result,
@@ -165,9 +167,10 @@ class SoftmaxFollower:
                 0,
                 keys,
                 width,
-                result.stride(row_axis),
-                result.shape[row_axis],
+                1 if row_axis is None else result.stride(row_axis),
+                0 if row_axis is None else result.shape[row_axis],
                 tuple(result.shape),
+                product_rows=1 if row_axis is None else result.shape[row_axis],
             ),
         )
 
@@ -184,9 +187,10 @@ class SoftmaxFollower:
             self._consume(right, right_tag, terms[1].index(summed[0]), left_tag, call)
             rows = [letter for letter in terms[0] if letter in output and letter not in terms[1]]
             keys = [letter for letter in terms[1] if letter in output and letter not in terms[0]]
-            if left_tag is None and right_tag is None and len(rows) == len(keys) == 1:
+            if left_tag is None and right_tag is None and len(rows) <= 1 and len(keys) == 1:
                 width = left.shape[terms[0].index(summed[0])]
-                self._put_scores(result, width, output.index(rows[0]), output.index(keys[0]))
+                row_axis = output.index(rows[0]) if rows else None
+                self._put_scores(result, width, row_axis, output.index(keys[0]))
 
     def _consume(self, operand: torch.Tensor, tag: Tag | None, axis: int, other: Tag | None, call: Any) -> None:
         """An operand of a product; `axis` is the one that is summed over."""
@@ -246,7 +250,7 @@ class SoftmaxFollower:
             return False
         if _numel(tag.shape) == values.numel() and tag.shape and tag.shape[-1] == values.shape[-1]:
             values = values.reshape(tag.shape)
-        candidate = Candidate(True, tag.width, 0, call, state="whole")
+        candidate = Candidate(True, tag.width, 0, call, state="whole", product_rows=tag.product_rows)
         self._found(candidate, values, None, kernel)
         self._used(candidate, call)
         return True

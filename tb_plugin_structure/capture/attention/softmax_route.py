@@ -12,7 +12,15 @@ from tb_plugin_structure.capture.attention.call import dtype_of, has_values
 from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.model_attention import ModelAttention
 from tb_plugin_structure.capture.attention.options import AttentionOptions, matches
-from tb_plugin_structure.capture.attention.reasons import FACTOR, NESTED, NO_PRODUCT, NO_VALUES, NOT_WHOLE, UNNORMALIZED
+from tb_plugin_structure.capture.attention.reasons import (
+    FACTOR,
+    NESTED,
+    NO_PRODUCT,
+    NO_VALUES,
+    NOT_WHOLE,
+    OWN_KEYS,
+    UNNORMALIZED,
+)
 from tb_plugin_structure.capture.attention.softmax import SoftmaxFollower
 from tb_plugin_structure.capture.attention.sources import MatrixSource
 from tb_plugin_structure.capture.attention.storage_tags import Candidate
@@ -57,6 +65,18 @@ class SoftmaxRoute:
         if not has_values(probabilities):
             model.reason(path, NO_VALUES)
             return
+        if candidate.product_rows == 1 and probabilities.shape[-2] > 1:
+            # One query in each product: the rows of the softmax are other axes of the batch.
+            if probabilities.dim() == 2 or probabilities.shape[-2] == model.facts.heads(path):
+                probabilities = probabilities.unsqueeze(-2)
+                scores = None if scores is None else scores.unsqueeze(-2)
+                if probabilities.dim() == 3:
+                    probabilities = probabilities.unsqueeze(1)
+                    scores = None if scores is None else scores.unsqueeze(1)
+            else:
+                rows, keys = probabilities.shape[-2:]
+                model.reason(path, OWN_KEYS.format(rows=rows, keys=keys))
+                return
         shaped, scores = model.per_head(probabilities, scores, path)
         source = MatrixSource(shaped, scores, model.facts.heads(path, keys=True), candidate.width)
         mask = "unknown" if scores is None else ""
@@ -71,7 +91,7 @@ class SoftmaxRoute:
         if candidate.scored and model.is_channel_attention(path, made, candidate.width):
             made.relation = "channel"
         candidate.record = made
-        blocks = probabilities.shape[-4] if probabilities.dim() > 4 and probabilities.shape[-3] == made.heads else 1
+        blocks = model.blocks(probabilities, made.heads, path)
         model.summarize_all(made, source, blocks)
 
     def _used(self, candidate: Candidate, call: Any) -> None:
@@ -80,7 +100,7 @@ class SoftmaxRoute:
         where = (candidate.call.module_path, candidate.call.ordinal)
         accept = self._options.accept
         accepted = matches(call.module_path, accept) or matches(where[0], accept)
-        if candidate.state == "weight" or (made is None and candidate.state == "whole"):
+        if candidate.state == "weight" or (made is None and candidate.state == "whole" and not candidate.scored):
             if accepted and made is not None:
                 made.kept = True
             else:

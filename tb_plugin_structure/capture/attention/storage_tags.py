@@ -27,6 +27,8 @@ class Tag:
         start, keys: Keys are [start, start + keys) of that axis; the rest are columns of no key (learned sinks).
         width: Over how many values the product of query and key summed.
         row_stride, row_size: Of the query axis; size 0 when it is not known.
+        product_rows: Rows of the product that the scores come from; 0 when it is not known. It stays when a view folds
+            the rows into another axis.
         shape: Shape of the tagged tensor, as the model had it.
         candidate: The softmax, for probabilities.
         combined: Further softmaxes that went into the same values.
@@ -44,6 +46,7 @@ class Tag:
     shape: tuple[int, ...] = ()
     candidate: Candidate | None = None
     combined: tuple[Candidate, ...] = ()
+    product_rows: int = 0
 
 
 @dataclass(eq=False)
@@ -56,6 +59,7 @@ class Candidate:
         extra: Columns that belong to no key.
         record: What was computed from it right away, an object of the listener; None when nothing was.
         call: The module call in which the softmax ran.
+        product_rows: As in Tag.
         state: "" until a product reads it, then "whole"; "pieces" (a band or blocks of it), "factor" (multiplied with
             other probabilities), "weight" (multiplied with a parameter), "mixed" (heads are mixed first), "combined"
             (with another softmax), "absorbed" (in a combination that is recorded itself).
@@ -67,6 +71,7 @@ class Candidate:
     call: Any
     record: Any = None
     state: str = ""
+    product_rows: int = 0
 
 
 WEIGHT = Tag("weight")

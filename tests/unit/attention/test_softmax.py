@@ -109,6 +109,44 @@ def test_attention_within_blocks_of_a_sequence_is_labelled() -> None:
     np.testing.assert_allclose(made.summaries[1].maximum, probabilities(q, k)[1, 0], atol=3e-7)
 
 
+def test_blocks_that_follow_the_heads_are_told_from_them() -> None:
+    q, k, v = query_key_value(queries=12, keys=12)
+    model = Function(lambda *given: FORMS["matmul"](*(tensor.view(2, 4, 3, 4, 8) for tensor in given)))
+    model.num_heads = 4  # type: ignore[assignment]
+    (made,) = captured(model, q, k, v, options={"example": 1, "keep_maps": False}).maps
+    assert made.shape == (4, 4, 4)
+    assert made.exactness.endswith("; block 1 of 3 (local attention)")
+    first = probabilities(q[1, :, :4], k[1, :, :4])
+    np.testing.assert_allclose(made.summaries[1].maximum, first, atol=3e-7)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_neighbourhood_attention_has_no_keys_in_common(inference: bool) -> None:
+    def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        near, values = (F.pad(tensor, (0, 0, 2, 2)).unfold(2, 5, 1) for tensor in (k, v))
+        weights = torch.einsum("bhnd,bhndw->bhnw", q, near).mul(0.5).softmax(-1)
+        return torch.einsum("bhnw,bhndw->bhnd", weights, values)
+
+    with torch.inference_mode(inference):
+        result = captured(Function(forward), *query_key_value(queries=12, keys=12))
+    assert result.maps == []
+    assert "each of its 12 queries is compared with 5 keys of its own" in result.not_captured[""]
+
+
+def test_a_single_query_whose_axis_was_dropped() -> None:
+    q, k, v = query_key_value(queries=1)
+
+    def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        weights = scores(q, k).squeeze(-2).softmax(-1)
+        return weights.unsqueeze(-2) @ v
+
+    model = Function(forward)
+    model.num_heads = 4  # type: ignore[assignment]
+    (made,) = captured(model, q, k, v).maps
+    assert made.shape == (4, 1, 9)
+    np.testing.assert_allclose(made.probabilities, probabilities(q, k), atol=3e-7)
+
+
 def test_learned_sink_column_is_left_out_and_said() -> None:
     q, k, v = query_key_value()
     sink = nn.Parameter(torch.zeros(1, 4, 1, 1))
