@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from tb_plugin_structure.capture.attention.aside import aside
 from tb_plugin_structure.integrations import pictures
+from tb_plugin_structure.integrations.statistics import wrapping_names
 
 MODULES = 8
 """Modules of a model whose feature maps are shown, evenly spaced in the order they are defined."""
@@ -33,6 +34,7 @@ def convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
 def watched_modules(model: nn.Module, depth: int) -> dict[str, nn.Module]:
     """Path -> module whose outputs are feature maps: convolutions, and what contains some, at `depth` names."""
     found = {}
+    depth += wrapping_names(model)
     for path, module in model.named_modules():
         names = path.count(".") + 1
         at_depth = names == depth or (names < depth and not list(module.children()))

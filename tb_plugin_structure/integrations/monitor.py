@@ -60,7 +60,8 @@ class StructureMonitor:
         picture_samples: Examples of the batch in a picture.
         picture_channels: Channels of a feature map that are shown beside its maximum over channels.
         attention: Record attention in recorded steps; options, or True for the defaults.
-        depth: Module paths are cut to this many names, and what is below counts as one: 2 gives ``layer1.0``.
+        depth: Module paths are cut to this many names, and what is below counts as one: 2 gives ``layer1.0``. Names of
+            what merely wraps the model (DDP's ``module``, PEFT's ``base_model.model``) do not count.
         first_step: Number of the first step; that of the checkpoint when training is resumed.
         enabled: False turns everything off.
 
@@ -283,7 +284,7 @@ class StructureMonitor:
                 named = dict(model.named_parameters())
                 self._values.gradients |= {id(named[path]): norm for path, norm in norms.items()}
                 self._pending[f"gradient_norm/{name}"] = statistics.root_sum_square(norms.values())
-                for module, value in statistics.by_module(norms, self._depth).items():
+                for module, value in statistics.by_module(norms, self._depth_of(model)).items():
                     if module:
                         self._pending[f"gradient_norm/{name}/{module}"] = value
                 if _due(self._step, self._histograms_every):
@@ -298,7 +299,8 @@ class StructureMonitor:
         keys = [id(parameter) for _, parameter in trained]
         self._values.changes = dict(zip(keys, changes, strict=True))
         self._values.sizes = dict(zip(keys, sizes, strict=True))
-        for name in self._models:
+        for name, model in self._models.items():
+            depth = self._depth_of(model)
             prefix = f"{name}\0"
             paths = [path for path, _ in trained]
             change = {p[len(prefix) :]: v for p, v in zip(paths, changes, strict=True) if p.startswith(prefix)}
@@ -306,10 +308,13 @@ class StructureMonitor:
             total = statistics.root_sum_square(size.values())
             if total > 0:
                 self._pending[f"update_ratio/{name}"] = statistics.root_sum_square(change.values()) / total
-            of_modules = statistics.by_module(size, self._depth)
-            for module, value in statistics.by_module(change, self._depth).items():
+            of_modules = statistics.by_module(size, depth)
+            for module, value in statistics.by_module(change, depth).items():
                 if module and of_modules.get(module, 0.0) > 0:
                     self._pending[f"update_ratio/{name}/{module}"] = value / of_modules[module]
+
+    def _depth_of(self, model: nn.Module) -> int:
+        return self._depth + statistics.wrapping_names(model)
 
     def _trained(self) -> list[tuple[str, nn.Parameter]]:
         """("model name NUL path", parameter) of what the optimizer trains."""

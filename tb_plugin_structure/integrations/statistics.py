@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 BINS = 64
 
@@ -105,6 +105,19 @@ def histogram(tensor: Tensor) -> Histogram | None:
     counts = torch.histc(wide, BINS, low, high).tolist()
     width = (high - low) / BINS
     return Histogram([low + width * edge for edge in range(BINS + 1)], counts, total, squares)
+
+
+def wrapping_names(model: nn.Module) -> int:
+    """How many names stand before what a model is made of: 1 for ``module.`` of DDP, 2 for ``base_model.model.`` of
+    PEFT. What has no parameters of its own and one module with some merely wraps it."""
+    names = 0
+    while not model._parameters:
+        inside = [child for child in model.children() if next(child.parameters(), None) is not None]
+        if len(inside) != 1:
+            return names
+        (model,) = inside
+        names += 1
+    return names
 
 
 def by_module(norms_of: Mapping[str, float], depth: int) -> dict[str, float]:

@@ -19,13 +19,8 @@ class RowColumns(Mapping[str, list[Any]]):
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
         chains = _Once(lambda adapter: (adapter.line(), adapter.code(), float(adapter.parameters)))
-        labels = _Once(_Label)
-
-        def label(feature: Feature) -> _Label:
-            found: _Label = labels.of(feature.dimensions)
-            return found
-
-        adapter = _of_rows(lambda row: chains.of(row.comparison.adapter))
+        adapters = [chains.of(row.comparison.adapter) for row in rows]
+        label = _Once(_Label)
         self._makers: dict[str, Maker] = {
             "pair": _of_rows(lambda row: row.pair.position),
             "teacher": _of_rows(lambda row: row.pair.teacher),
@@ -36,27 +31,27 @@ class RowColumns(Mapping[str, list[Any]]):
             "confidence": _of_rows(lambda row: row.pair.confidence),
             "verdict": _of_rows(lambda row: row.verdict),
             "classes": _of_rows(lambda row: row.comparison.classes),
-            "adapter": lambda rows: [line for line, _, _ in adapter(rows)],
-            "adapter_code": lambda rows: [code for _, code, _ in adapter(rows)],
-            "adapter_parameters": lambda rows: [parameters for _, _, parameters in adapter(rows)],
+            "adapter": lambda _: [line for line, _, _ in adapters],
+            "adapter_code": lambda _: [code for _, code, _ in adapters],
+            "adapter_parameters": lambda _: [parameters for _, _, parameters in adapters],
             "cause": _of_rows(lambda row: row.cause),
             "matched": _of_rows(lambda row: row.matched),
         }
         of_feature: dict[str, tuple[Callable[[Feature], Any], Any]] = {
             "path": (lambda feature: feature.path, ""),
             "class": (lambda feature: feature.class_name, ""),
-            "shape": (lambda feature: label(feature).shape, ()),
             "element": (lambda feature: feature.element, ""),
-            "dimensions": (lambda feature: label(feature).names, ()),
             "dtype": (lambda feature: feature.dtype, ""),
             "device": (lambda feature: feature.device, ""),
             "call": (call_text, ""),
-            "layout": (lambda feature: label(feature).layout, ""),
-            "sizes": (lambda feature: label(feature).sizes, ()),
             "flags": (_flags, ()),
             "symbols": (lambda feature: feature.symbols, ()),
         }
         for role in ("teacher", "student"):
+            features = map(attrgetter(role), rows)
+            labels = [_NO_LABEL if feature is None else label.of(feature.dimensions) for feature in features]
+            for name in ("shape", "dimensions", "layout", "sizes"):
+                self._makers[f"{role}_{name}"] = _of_labels(labels, name)
             for name, (read, empty) in of_feature.items():
                 self._makers[f"{role}_{name}"] = _of_features(role, read, empty)
             for place, name in enumerate(Cost._fields):
@@ -84,6 +79,10 @@ def _of_features(role: str, read: Callable[[Feature], Any], empty: Any) -> Maker
     return lambda rows: [empty if feature is None else read(feature) for feature in map(feature_of, rows)]
 
 
+def _of_labels(labels: Sequence[_Label], name: str) -> Maker:
+    return lambda _: list(map(attrgetter(name), labels))
+
+
 def _of_costs(role: str, place: int) -> Maker:
     cost_of = attrgetter(f"{role}_cost")
     return lambda rows: [cost[place] for cost in map(cost_of, rows)]
@@ -94,8 +93,11 @@ class _Label:
 
     def __init__(self, dimensions: Any) -> None:
         feature = Feature("", "", -1, dimensions=dimensions)
-        self.shape, self.names, self.layout = feature.shape, feature.names, feature.layout
+        self.shape, self.dimensions, self.layout = feature.shape, feature.names, feature.layout
         self.sizes = tuple(dimension.text() for dimension in dimensions)
+
+
+_NO_LABEL = _Label(())
 
 
 class _Once:

@@ -172,6 +172,14 @@ def test_modules_are_summed_up_to_a_depth() -> None:
     assert statistics.by_module(norms, 1) == {"a": 13.0, "": 1.0}
 
 
+def test_names_of_what_merely_wraps_a_model_do_not_count() -> None:
+    blocks = nn.ModuleDict({"stem": nn.Linear(2, 2), "body": nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))})
+    assert statistics.wrapping_names(blocks) == 0
+    wrapped = nn.ModuleDict({"base_model": nn.ModuleDict({"dropout": nn.Dropout(), "model": blocks})})
+    assert statistics.wrapping_names(wrapped) == 2
+    assert statistics.wrapping_names(nn.Linear(2, 2)) == 0
+
+
 def test_every_must_be_positive(tmp_path: Path) -> None:
     with StructureWriter(tmp_path) as writer, pytest.raises(ValueError, match="enabled=False"):
         StructureMonitor(writer, {}, every=0)
