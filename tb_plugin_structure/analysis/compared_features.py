@@ -159,13 +159,16 @@ class _Meetings:
             return Feature(path, "", shape)
         operator = int(model.kernels["operator"][kernel])
         name = model.operators.text("name", operator)
-        call = self._returned_by(model, row)
+        call = self._returned_by(model, row, operator)
         if call >= 0:
             return Feature(model.call_path(call), name, shape, (call, operator))
         return Feature(path, name, shape, (-1, operator))
 
-    def _returned_by(self, model: Structure, tensor: int) -> int:
-        """The innermost call that returned a value; -1 when it was made in the middle of one."""
+    def _returned_by(self, model: Structure, tensor: int, operator: int) -> int:
+        """The innermost call that made and returned a value; -1 when it was made in the middle of one. (A module may
+        hand on what it was given, as the pooling of a feature pyramid does with the levels before its own.)"""
         calls = model.module_calls
         at = np.flatnonzero(calls["outputs"] == tensor)
-        return int(np.searchsorted(calls.offsets("outputs"), at[-1], side="right")) - 1 if len(at) else -1
+        returning = np.searchsorted(calls.offsets("outputs"), at, side="right") - 1
+        made = (calls["operator_begin"][returning] <= operator) & (operator < calls["operator_end"][returning])
+        return int(returning[made][-1]) if made.any() else -1
