@@ -7,6 +7,7 @@ No argument and no result is replaced. Whatever is not needed to know later what
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from types import CodeType
@@ -113,7 +114,13 @@ def _plan_of(func: Any) -> Plan:
     if positions is not None and len(positions) > len(_MARKS):
         positions = None
     run = None if facts.skipped else facts.run
-    plan = _plans[id(func)] = (facts, run, positions, facts.memory, facts.written_positions == (0,))
+    plan = _plans[id(func)] = (
+        facts,
+        run,
+        positions,
+        facts.memory,
+        facts.written_positions == (0,) and facts.packet != "aten::set_",
+    )
     return plan
 
 
@@ -173,6 +180,14 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
     calls_forward, calls_hooked = _CALLS_FORWARD, _CALLS_HOOKED
     append_kernel, append_outputs = kernels.append, kernel_outputs.append
     is_torchs, users_frame = _is_torchs, _users_frame
+    thread = threading.get_ident()
+
+    def elsewhere() -> bool:
+        """Whether a thread without Python frames runs beside the one that is observed (what TorchScript forks).
+
+        One of autograd's own threads, which run what is on another device, does not: the observed one waits for it.
+        """
+        return threading.get_ident() != thread and _in_backward() == -1
 
     def unknown(tensor: Tensor, facts: KernelFacts) -> int:
         return values.constant(tensor) if facts.takes_constant else values.unknown(tensor)
@@ -237,6 +252,15 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         values.wrote(row)
         return row
 
+    def record_exchange(tensor: Tensor, kernel: int) -> int:
+        """``tensor.set_(other)``: no memory was written, the tensor lies in that of another now."""
+        there = values.in_same_storage(tensor)
+        row = add_value(tensor, kernel, storages[there] if there >= 0 else -1)
+        if there >= 0:
+            read = {there, *values.through_storage(there), *also_reads.get(kernel, ())} - {row}
+            also_reads[kernel] = sorted(read.difference(kernels[kernel][3]))
+        return row
+
     def record_writes(args: Any, kwargs: Any, kernel: int, facts: KernelFacts) -> None:
         written = [args[position] for position in facts.written_positions if position < len(args)]
         if kwargs:
@@ -244,7 +268,10 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         made: list[int] = []
         for value in written:
             for tensor in (value,) if isinstance(value, Tensor) else [found for _, found in named_tensors(value)]:
-                made.append(record_write(tensor, values.row(tensor), kernel))
+                if facts.packet == "aten::set_":
+                    made.append(record_exchange(tensor, kernel))
+                else:
+                    made.append(record_write(tensor, values.row(tensor), kernel))
         kernel_outputs[kernel] = tuple(made)
 
     def gave_up(error: Exception) -> None:
@@ -254,6 +281,9 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if observer.paused or (not stack and not observer.outside_is_recorded()):
+            return func(*args, **kwargs) if kwargs else func(*args)
+        frame: Any = get_frame().f_back
+        if frame is None and elsewhere():
             return func(*args, **kwargs) if kwargs else func(*args)
         try:
             facts, run, positions, memory, writes_first = known_plan(id(func)) or _plan_of(func)
@@ -295,7 +325,6 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                     also_reads[kernel] = sorted(set(also).difference(rows))
 
             # Where it was written: frames up to the module call around it, innermost first.
-            frame: Any = get_frame(1)
             frames: tuple[Any, ...] = ()
             while frame is not None:
                 code = frame.f_code

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dis
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -22,21 +22,35 @@ _classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 def exchanges_memory(modules: Iterable[nn.Module], frame: FrameType | None) -> bool:
     """Whether the code of `modules`, or of a caller from `frame` on, may give a tensor other memory."""
+    return _within_reach(modules, frame, _class_exchanges, _assigns_data)
+
+
+def swaps_tensors(modules: Iterable[nn.Module], frame: FrameType | None) -> bool:
+    """Whether that code names ``torch.utils.swap_tensors``, which refuses tensors that somebody holds weakly."""
+    return _within_reach(modules, frame, lambda kind: any(map(_swaps, _code_within_reach(kind))), _swaps)
+
+
+def _within_reach(
+    modules: Iterable[nn.Module],
+    frame: FrameType | None,
+    does_class: Callable[[type], bool],
+    does: Callable[[CodeType], bool],
+) -> bool:
     seen: set[type] = set()
     for module in modules:
         kind = type(module)
         if kind not in seen:
             seen.add(kind)
-            if _class_exchanges(kind):
+            if does_class(kind):
                 return True
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
-            if hooks and any(_assigns_data(code) for hook in hooks.values() for code in _code_of(hook)):
+            if hooks and any(does(code) for hook in hooks.values() for code in _code_of(hook)):
                 return True
         own = vars(module).get("forward")
-        if own is not None and any(map(_assigns_data, _code_of(own))):
+        if own is not None and any(map(does, _code_of(own))):
             return True
     while frame is not None:
-        if any(map(_assigns_data, _with_inner(frame.f_code))):
+        if any(map(does, _with_inner(frame.f_code))):
             return True
         frame = frame.f_back
     return False
@@ -95,4 +109,8 @@ def _assigns_data(code: CodeType) -> bool:
         stored = [each.argval for each in dis.get_instructions(code) if each.opname == "STORE_ATTR"]
         if "data" in stored:
             return True
-    return "swap_tensors" in names or "set_data" in names or ("setattr" in names and "data" in code.co_consts)
+    return _swaps(code) or "set_data" in names or ("setattr" in names and "data" in code.co_consts)
+
+
+def _swaps(code: CodeType) -> bool:
+    return "swap_tensors" in code.co_names

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 from tb_plugin_structure.capture.gradient_norms import has_value, norm_of, values_of
 from tb_plugin_structure.capture.observer import ObservedModel
@@ -29,6 +31,7 @@ class GradientFlow:
         self._handles: list[Any] = []
         self._without_hooks: list[Tensor] = []
         self._received = False
+        self._unmade: list[tuple[str, Tensor, dict[str, Tensor]]] = []
         self.outputs = OutputGradients(models)
         self._trained: set[int] | None = None
         if optimizer is not None:
@@ -38,11 +41,25 @@ class GradientFlow:
         self.outputs.start()
         for parameters, norms in zip(self._parameters, self._norms, strict=True):
             for path, parameter in parameters:
-                if not parameter.requires_grad:
-                    continue
-                if parameter._backward_hooks is None:
-                    self._without_hooks.append(parameter)
-                self._handles.append(parameter.register_hook(_measure(path, norms)))
+                if isinstance(parameter, UninitializedTensorMixin):
+                    self._unmade.append((path, parameter, norms))
+                elif parameter.requires_grad:
+                    self._watch(path, parameter, norms)
+        if self._unmade:  # of lazy modules, which make their parameters right before their first forward
+            self._handles.append(register_module_forward_hook(self._watch_made))
+
+    def _watch(self, path: str, parameter: Tensor, norms: dict[str, Tensor]) -> None:
+        if parameter._backward_hooks is None:
+            self._without_hooks.append(parameter)
+        self._handles.append(parameter.register_hook(_measure(path, norms)))
+
+    def _watch_made(self, *_: Any) -> None:
+        made = [each for each in self._unmade if not isinstance(each[1], UninitializedTensorMixin)]
+        if made:
+            self._unmade = [each for each in self._unmade if isinstance(each[1], UninitializedTensorMixin)]
+            for path, parameter, norms in made:
+                if parameter.requires_grad:
+                    self._watch(path, parameter, norms)
 
     def stop(self) -> None:
         self.outputs.stop()

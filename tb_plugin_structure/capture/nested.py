@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
+from types import MemberDescriptorType
 from typing import Any
 
 import torch
@@ -85,3 +87,14 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
             yield from list(attributes.items())
+        for kind in type(value).__mro__:
+            if "__slots__" in vars(kind):
+                yield from _slots(value, kind)
+
+
+def _slots(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    """What an object holds in the slots of one of its classes; slots that were never set are left out."""
+    for name, slot in vars(kind).items():
+        if isinstance(slot, MemberDescriptorType):
+            with contextlib.suppress(AttributeError):
+                yield name, slot.__get__(value)

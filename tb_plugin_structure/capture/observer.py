@@ -6,7 +6,6 @@ microseconds a kernel. Nothing is patched, no argument or result is replaced, an
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import threading
@@ -22,10 +21,11 @@ from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.collection import RarerCollections
 from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode
 from tb_plugin_structure.capture.events import NO_CALL, Failure, Kernel, KernelContext, ModuleCall, outline
-from tb_plugin_structure.capture.exchanged_memory import exchanges_memory
+from tb_plugin_structure.capture.exchanged_memory import exchanges_memory, swaps_tensors
 from tb_plugin_structure.capture.module_hooks import Hooks, module_hooks
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments, named_tensors
+from tb_plugin_structure.capture.optimizer_steps import optimizer_hooks
 from tb_plugin_structure.capture.values import BUFFER, EXTERNAL, INPUT, PARAMETER, Source, Values
 
 logger = logging.getLogger("tb_plugin_structure")
@@ -54,7 +54,11 @@ class Observer:
     def __init__(self, models: Sequence[ObservedModel], listeners: Sequence[Any] = ()) -> None:
         self.models = list(models)
         self.listeners = list(listeners)
-        self.values = Values()
+        modules = [
+            each for model in self.models for entry in model.table.entries if (each := entry.module()) is not None
+        ]
+        self.exchanges_memory = exchanges_memory(modules, sys._getframe())
+        self.values = Values(swapped=self.exchanges_memory and swaps_tensors(modules, sys._getframe()))
         self.calls: list[ModuleCall] = []
         self.stack: list[int] = []
         self.kernels: list[Kernel] = []
@@ -62,7 +66,6 @@ class Observer:
         self.also_reads: dict[int, list[int]] = {}
         self.failures: list[Failure] = []
         self.had_backward = False
-        self.exchanges_memory = False
         self.paused = 0
         self.fault: Exception | None = None
         self._counted = 0
@@ -101,8 +104,6 @@ class Observer:
     def start(self) -> None:
         """Register hooks and enter the mode; undone by :meth:`stop`, also when this fails half-way."""
         self._thread = _get_ident()
-        modules = (entry.module() for model in self.models for entry in model.table.entries)
-        self.exchanges_memory = exchanges_memory((each for each in modules if each is not None), sys._getframe())
         self._collections.start()
         # A module call with hooks takes more Python frames than one without: what can be called can be recorded.
         self._recursion_limit = sys.getrecursionlimit()
@@ -111,7 +112,7 @@ class Observer:
             before, after = self.hooks()
             self._handles.append(register_module_forward_pre_hook(before))
             self._handles.append(register_module_forward_hook(after, with_kwargs=True, always_call=True))
-            self._handles += _optimizer_hooks(self)
+            self._handles += optimizer_hooks(self, self._thread)
             mode = self.mode()
             mode.__enter__()
             self._mode = mode
@@ -330,39 +331,3 @@ class Observer:
             entry = model.table.entries[call.module]
             call.context = KernelContext(model.name, entry.path, self._ordinal(number), entry.module())
         return call.context
-
-
-def _optimizer_hooks(observer: Observer) -> list[Any]:
-    """An optimizer's own kernels are not part of any model: recording pauses while it steps.
-
-    Not so in its closure, ``optimizer.step(closure)``: there run the forward pass, the loss and the backward pass, with
-    L-BFGS as in every step of Lightning.
-    """
-    from torch.optim import optimizer as module
-
-    def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if _get_ident() != observer._thread:
-            return None
-        observer.paused += 1
-        first, *given = args  # the optimizer itself
-        return (first, *map(recorded, given)), {name: recorded(value) for name, value in kwargs.items()}
-
-    def recorded(closure: Any) -> Any:
-        if not callable(closure):
-            return closure
-
-        @functools.wraps(closure)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            observer.paused -= 1
-            try:
-                return closure(*args, **kwargs)
-            finally:
-                observer.paused += 1
-
-        return run
-
-    def after(*_: Any) -> None:
-        if _get_ident() == observer._thread and observer.paused:
-            observer.paused -= 1
-
-    return [module.register_optimizer_step_pre_hook(before), module.register_optimizer_step_post_hook(after)]

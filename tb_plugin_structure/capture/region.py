@@ -143,6 +143,8 @@ class Region:
                 "please report it",
                 stacklevel=2,
             )
+        finally:
+            self._observer.values.release()  # a weak reference that stayed would keep tensors from being swapped
 
     def _assemble(self, error: BaseException | None) -> None:
         observer = self._observer

@@ -35,6 +35,20 @@ class TensorReference(weakref.ref):  # type: ignore[type-arg]
     row: int
 
 
+class HeldTensor:
+    """The same for models that swap tensors (``torch.utils.swap_tensors``), which torch refuses for those that somebody
+    holds weakly: memory lives until the region ends."""
+
+    __slots__ = ("row", "tensor")
+    row: int
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __call__(self) -> Tensor:
+        return self.tensor
+
+
 class Meta(NamedTuple):
     """What a tensor looks like. `strides` is empty where the layout has none."""
 
@@ -71,14 +85,15 @@ class Registered(NamedTuple):
 
     tensor: Tensor
     source: Source
-    reference: TensorReference | None
+    reference: TensorReference | HeldTensor | None
     address: int
 
 
 class Values:
     """All values of a region, in the order in which they came about. Columns, one entry a row."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, swapped: bool = False) -> None:
+        self._refer: type[TensorReference] | type[HeldTensor] = HeldTensor if swapped else TensorReference
         self.metas: list[Any] = []
         self.producers: list[int] = []
         self.storages: list[int] = []
@@ -86,7 +101,7 @@ class Values:
         self.sources: dict[int, Source] = {}
         self.previous: dict[int, int] = {}
         """Row made by an in-place write -> the row that the same tensor had before."""
-        self.references: dict[int, TensorReference] = {}
+        self.references: dict[int, TensorReference | HeldTensor] = {}
         self.writes: dict[int, list[int]] = {}
         """Storage -> rows that writes in place made, in order."""
         self.linked: dict[int, list[int]] = {}
@@ -99,7 +114,7 @@ class Values:
         """The same for leaves of the autograd graph, by row."""
         self._registered: dict[int, Registered] = {}
         self._byte_ranges: dict[int, tuple[int, int]] = {}
-        self._by_address: dict[int, TensorReference] = {}
+        self._by_address: dict[int, TensorReference | HeldTensor] = {}
         self.spreads: dict[int, Spread] = {}
         """Row of a value that is spread over processes -> how."""
         self.add = _adder(self)
@@ -188,7 +203,7 @@ class Values:
             alias = self._alias(tensor)
             if alias >= 0 and self._same_outline(tensor, alias):
                 # The same value under another Python object (a subclass, a Parameter, numpy and back).
-                reference = TensorReference(tensor)
+                reference = self._refer(tensor)
                 reference.row = alias
                 self.references[id(tensor)] = reference
                 return alias
@@ -196,6 +211,17 @@ class Values:
         if tensor.requires_grad:
             self.reached_by_gradient(row, tensor)
         return row
+
+    def forget(self, tensor: Tensor) -> None:
+        """A registered tensor was written by kernels that are not recorded: who reads it next reads another value."""
+        registered = self._registered.get(id(tensor))
+        if registered is None or registered.tensor is not tensor:
+            return
+        reference = self.references.pop(id(tensor), None) or registered.reference
+        self._registered[id(tensor)] = registered._replace(reference=None, address=0)
+        address = address_of(tensor)
+        if reference is not None and self._by_address.get(address) is reference:
+            del self._by_address[address]
 
     def look_again(self, tensor: Tensor) -> None:
         """See whether a tensor was given other memory (``tensor.data = other``): it holds the value that lies there.
@@ -213,7 +239,7 @@ class Values:
         if there is not None and self.storages[there.row] == self.storages[row] and self._same_outline(tensor, row):
             return
         registered = self._registered.get(id(tensor))
-        now = TensorReference(tensor)
+        now = self._refer(tensor)
         if registered is not None and registered.reference is not None and registered.address == address:
             now.row = registered.reference.row  # it has its first memory again
         elif there is not None and self._same_outline(tensor, there.row):
@@ -279,6 +305,15 @@ class Values:
             return -1
         return reference.row
 
+    def in_same_storage(self, tensor: Tensor) -> int:
+        """Row of a tensor that is still held and shares a tensor's memory; -1 when none is known."""
+        address = address_of(tensor)
+        for start in (address, tensor.untyped_storage().data_ptr()) if address else ():
+            reference = self._by_address.get(start)
+            if reference is not None and reference() is not None and reference() is not tensor:
+                return reference.row
+        return -1
+
     def storage_of_result(self, tensor: Tensor, arguments: Sequence[int]) -> int:
         """Storage that a result shares with an argument, or with a tensor that is still held; -1 for memory of its own.
 
@@ -325,7 +360,7 @@ def _adder(values: Values) -> Callable[[Tensor, int, int], int]:
     """What adds a row, with the columns in its closure: it runs for every result of every kernel."""
     add_producer, add_storage, add_meta = values.producers.append, values.storages.append, values.metas.append
     add_flag, producers, references = values.requires_grad.append, values.producers, values.references
-    by_address = values._by_address
+    by_address, refer = values._by_address, values._refer
     distributed = distributed_tensor_class()
 
     def add(tensor: Tensor, producer: int, storage: int) -> int:
@@ -333,7 +368,7 @@ def _adder(values: Values) -> Callable[[Tensor, int, int], int]:
         add_producer(producer)
         add_storage(row if storage < 0 else storage)
         add_flag(0)
-        reference = TensorReference(tensor)
+        reference = refer(tensor)
         reference.row = row
         references[id(tensor)] = reference
         if distributed is not None and isinstance(tensor, distributed) and (spread := spread_of(tensor)):

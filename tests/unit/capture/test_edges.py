@@ -209,3 +209,45 @@ def test_scripted_module_is_one_node_with_a_note() -> None:
     assert structure.module_classes[structure.module_row["1"]] == "Inner"
     assert structure.modules["calls"][structure.module_row["1"]] == 1
     assert "TorchScript" in structure.header.notes[0]
+
+
+def moved_by_tensor(y: Tensor) -> Tensor:
+    kept = y.detach().clone()
+    torch.empty(0).set_(kept).add_(1)
+    return kept
+
+
+def moved_by_storage(y: Tensor) -> Tensor:
+    kept = torch.zeros_like(y)
+    rows = torch.empty(0).set_(kept.untyped_storage(), 4, (2, 4), (4, 1))
+    rows.copy_(y[:2].detach())
+    return kept
+
+
+@pytest.mark.parametrize("between", [moved_by_tensor, moved_by_storage])
+def test_a_tensor_that_was_set_into_the_memory_of_another_writes_that_one(between: Callable[[Tensor], Tensor]) -> None:
+    """``set_`` writes nothing; what is written afterwards reaches whoever reads the memory."""
+    assert sources(capture(Two(between), torch.randn(3, 4)), "b") >= {"a"}
+
+
+def test_an_optimizer_that_the_forward_steps_makes_the_weights_that_it_reads_next() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(4, 4, bias=False)
+            self.optimizer = torch.optim.SGD(self.a.parameters(), 0.1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.enable_grad():
+                self.a(x).sum().backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            return x @ self.a.weight
+
+    structure = capture(Model(), torch.randn(3, 4))
+    (matmul,) = [k for k in range(structure.kernels.rows) if structure.kernels.text("name", k) == "aten.mm.default"][
+        -1:
+    ]
+    weight = int(structure.kernels.values("inputs", matmul)[1])
+    producer = int(structure.tensors["producer"][weight])
+    assert structure.kernels.text("name", producer) == "aten.add_.Tensor"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedBuffer
 
 from tb_plugin_structure.capture import capture, observe
 from tb_plugin_structure.records.structure import Structure
@@ -15,7 +16,7 @@ from tests.support.tiny_transformers import FAMILIES, tiny_model
 from tests.unit.capture.hard_models import HARD as FIRST
 from tests.unit.capture.replay import record, replay
 from tests.unit.capture.test_harmless import contents, global_hooks, hooks_of, train_step
-from tests.unit.capture.unusual_models import UNUSUAL
+from tests.unit.capture.unusual import UNUSUAL
 
 HARD: dict[str, Any] = FIRST | UNUSUAL
 
@@ -94,13 +95,20 @@ UNREPLAYABLE = {
     "copies_inside_the_forward": "torch.load hands a storage to a kernel",
     "quantised_layers": "weights are packed into an object of C++",
     "exception_caught_inside": "the kernel that raised has no results to compare",
-    "forward_mode_and_jacobian": "a tangent of zeros is a tensor without memory",
     "exceptions_as_control_flow": "the kernel that raised has no results to compare",
     "random_numbers_of_every_kind": "a generator is an object that a record does not keep",
     "default_device_and_dtype_changed_inside": "the default dtype is no argument of the kernel",
     "encoder_on_its_fast_path_with_padding": "nested tensors with strides have no sizes",
     "nested_tensor_as_input": "nested tensors with strides have no sizes",
     "nested_tensors": "the inside of a jagged tensor is not recorded",
+    "ragged_attention": "the inside of a jagged tensor is not recorded",
+    "dynamically_quantised": "weights are packed into an object of C++",
+    "host_memory_shared_and_frombuffer": "a storage in shared memory is handed to a kernel",
+    "saved_and_loaded_within": "torch.load hands a storage to a kernel",
+    "weights_of_a_quantising_subclass": "what a subclass holds is its own affair",
+    "fake_tensors_within_the_forward": "tensors without values have none to compare",
+    "lazy_layers_that_become_real_in_the_pass": "the parameter that is made has no shape before",
+    "associative_scan_as_an_operator": "the combination is a function, which a record does not keep",
 }
 
 
@@ -121,14 +129,16 @@ def test_capture_leaves_buffers_random_state_and_modes_as_they_were(name: str) -
     torch.manual_seed(0)
     model, args, kwargs = HARD[name]()
     # Copies: memory that numpy has seen cannot be resized, and an observer of ranges resizes its buffers.
-    registered = contents({name: buffer.clone() for name, buffer in model.named_buffers()})
-    shapes = [buffer.shape for buffer in model.buffers()]
+    buffers = {name: b for name, b in model.named_buffers() if not isinstance(b, UninitializedBuffer)}
+    registered = contents({name: buffer.clone() for name, buffer in buffers.items()})
+    shapes = {name: buffer.shape for name, buffer in buffers.items()}
     modes = [module.training for module in model.modules()]
     state = torch.get_rng_state()
     structure = capture(model, args, kwargs)
     assert structure.operators.rows > 0
-    assert [buffer.shape for buffer in model.buffers()][: len(shapes)] == shapes
-    assert contents(dict(model.named_buffers()))[: len(registered)] == registered
+    after = dict(model.named_buffers())
+    assert {name: after[name].shape for name in shapes} == shapes
+    assert contents({name: after[name] for name in shapes}) == registered
     assert [module.training for module in model.modules()][: len(modes)] == modes
     assert torch.equal(torch.get_rng_state(), state)
     assert all(parameter.grad is None for parameter in model.parameters())

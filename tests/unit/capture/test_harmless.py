@@ -23,9 +23,9 @@ from tests.unit.capture.test_replay import CASES
 
 
 def contents(value: Any) -> list[bytes]:
-    return [
-        tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes() for _, tensor in named_tensors(value)
-    ]
+    plain = [tensor.detach() for _, tensor in named_tensors(value)]
+    plain = [tensor if tensor.layout is torch.strided else tensor.to_dense() for tensor in plain]
+    return [tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes() for tensor in plain]
 
 
 def gradients(model: nn.Module) -> dict[str, bytes]:

@@ -1,0 +1,33 @@
+"""Models that do unusual things with memory, with modules, with Python and with autograd; as small as they get."""
+
+from tests.unit.capture.unusual import (
+    architectures,
+    autograd,
+    control_flow,
+    generating_models,
+    kinds_of_tensors,
+    memory,
+    modules,
+    replaced_modules,
+    shared_memory,
+    tensors,
+    training,
+    transforms,
+)
+from tests.unit.capture.unusual.registry import UNUSUAL
+
+__all__ = [
+    "UNUSUAL",
+    "architectures",
+    "autograd",
+    "control_flow",
+    "generating_models",
+    "kinds_of_tensors",
+    "memory",
+    "modules",
+    "replaced_modules",
+    "shared_memory",
+    "tensors",
+    "training",
+    "transforms",
+]
