@@ -72,6 +72,23 @@ class RecordedLoss:
         """Whether both operands of a broadcast are smaller than its result."""
         return all(prod(self.outside.shape(tensor)) < prod(result) for tensor in (first, second))
 
+    def is_elementwise(self, kernel: int) -> bool:
+        """Whether a kernel takes its two operands value by value."""
+        return self.kernels[kernel] in _ELEMENTWISE
+
+    def meetings(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """(kernel, (value of the teacher alone, value of the student alone)) where a kernel reads both."""
+        for kernel in range(self.outside.kernels.rows):
+            of_one = {next(iter(roles)): t for t in self.inputs(kernel) if len(roles := self.origin.get(t, ())) == 1}
+            if set(of_one) == {"teacher", "student"}:
+                yield kernel, (of_one["teacher"], of_one["student"])
+
+    def model_tensor(self, tensor: int, model: Structure) -> int:
+        """Row of a feature in its model's own record; -1 where that is not known."""
+        row = int(self.outside.tensors["model_tensor"][tensor]) if "model_tensor" in self.outside.tensors else -1
+        # A model that did not change is not written again: its record may be of an earlier step, and equal.
+        return row if 0 <= row < model.tensors.rows and model.shape(row) == self.outside.shape(tensor) else -1
+
     def feature_of(self, tensor: int) -> tuple[str, str]:
         """(role, module path) of the feature that a value is, seen through kernels that neither change its shape nor
         read another value of it; ("", "") where it is none."""

@@ -83,7 +83,7 @@ class Side:
             calls,
             element=chosen,
             flags=flags,
-            dimensions=_as_features(self.names.of(tensor)),
+            dimensions=self.meaning(tensor),
             dtype=self._dtypes[tensor],
             device=self._devices[tensor],
             after_activation=self._activation(tensor),
@@ -91,6 +91,10 @@ class Side:
             is_constant=not self.varies[tensor],
             symbols=structure.symbolic_shape(tensor) or (),
         )
+
+    def meaning(self, tensor: int) -> tuple[Dimension, ...]:
+        """What the dimensions of a tensor mean, as a feature names them."""
+        return _as_features(self.names.of(tensor))
 
     def _activation(self, tensor: int) -> str:
         kernel = self._producers[tensor]

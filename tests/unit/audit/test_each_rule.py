@@ -228,7 +228,99 @@ CASES: dict[str, tuple[Scenario, Scenario]] = {
     "adapter-not-in-optimizer": (lambda: adapted(trained=False), lambda: adapted(trained=True)),
     "student-not-in-optimizer": (lambda: step(sound_loss, left_out=("fc.weight",)), lambda: step(sound_loss)),
     "no-gradient": (lambda: cut_student(cut=True), lambda: cut_student(cut=False)),
+    "kl-div-arguments": (lambda: step(divergence(student=torch.softmax)), lambda: step(divergence())),
+    "temperature-differs": (lambda: step(divergence(student_temperature=4.0)), lambda: step(divergence())),
+    "softmax-twice": (
+        lambda: step(lambda t, s, y: F.cross_entropy(s.softmax(-1), y) + F.mse_loss(s, t)),
+        lambda: step(lambda t, s, y: F.cross_entropy((s.softmax(-1) + 1e-6).log(), y) + F.mse_loss(s, t)),
+    ),
+    "activation-on-one-side": (
+        lambda: step(lambda t, s, y: F.mse_loss(s.sigmoid(), t)),
+        lambda: step(lambda t, s, y: F.mse_loss(s.sigmoid(), t.sigmoid())),
+    ),
+    "softmax-over-positions": (lambda: next_token(dim=1), lambda: next_token(dim=-1)),
+    "mask-on-one-side": (lambda: padded(told=False), lambda: padded(told=True)),
+    "class-token-kept": (lambda: patches_of(slice(0, -1)), lambda: patches_of(slice(1, None))),
+    "crossed-hints": (lambda: hints(backwards=True), lambda: hints(backwards=False)),
 }
+
+
+def divergence(student: Callable[..., Tensor] = torch.log_softmax, student_temperature: float = 2.0) -> Any:
+    return lambda t, s, y: F.kl_div(
+        student(s / student_temperature, -1), torch.softmax(t / 2.0, -1), reduction="batchmean"
+    )
+
+
+def two_models(teacher: nn.Module, student: nn.Module, loss: Callable[[Any, Any], Tensor], *inputs: Any) -> Any:
+    """Findings of one step; `inputs` are keyword arguments of the teacher, and of the student where they differ."""
+    with observe({"teacher": frozen(teacher), "student": student}) as region:
+        loss(teacher(**inputs[0]), student(**inputs[-1])).backward()
+    return found(region.structures["teacher"], region.structures["student"], outside=region.outside)
+
+
+def next_token(dim: int) -> Any:
+    def loss(t: Any, s: Any) -> Tensor:
+        return F.kl_div(s["logits"].log_softmax(dim), t["logits"].softmax(dim), reduction="batchmean")
+
+    return two_models(Language(11), Language(11), loss, {"ids": IDS})
+
+
+class Attending(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.attention = nn.Embedding(9, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        tokens = self.embed(ids)
+        return self.attention(tokens, tokens, tokens, key_padding_mask=attention_mask)[0]
+
+
+def padded(told: bool) -> Any:
+    batch = {"ids": IDS, "attention_mask": torch.zeros(2, 4, dtype=torch.bool)}
+    return two_models(Attending(), Attending(), F.mse_loss, batch, batch if told else {"ids": IDS})
+
+
+class Patches(nn.Module):
+    """A class token in front of 4x4 patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch, self.cls, self.norm = (
+            nn.Conv2d(3, 8, 2, stride=2),
+            nn.Parameter(torch.zeros(1, 1, 8)),
+            nn.LayerNorm(8),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        patches = self.patch(x).flatten(2).transpose(1, 2)
+        return self.norm(torch.cat([self.cls.expand(len(x), -1, -1), patches], 1))
+
+
+def patches_of(kept: slice) -> Any:
+    def loss(t: Tensor, s: Tensor) -> Tensor:
+        return F.mse_loss(s, t[:, kept].transpose(1, 2).reshape(2, 8, 4, 4))
+
+    return two_models(Patches(), nn.Sequential(nn.Conv2d(3, 8, 2, stride=2)), loss, {"x": IMAGE}, {"input": IMAGE})
+
+
+class Levels(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(nn.Conv2d(3, 3, 2, stride=2) for _ in range(3))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        levels = [x]
+        for stage in self.stages:
+            levels.append(stage(levels[-1]))
+        return levels[1:]
+
+
+def hints(backwards: bool) -> Any:
+    def loss(t: list[Tensor], s: list[Tensor]) -> Tensor:
+        pairs = zip(reversed(t) if backwards else t, s, strict=True)
+        return sum((F.mse_loss(F.interpolate(b, a.shape[-2:]), a) for a, b in pairs), torch.zeros(()))
+
+    return two_models(Levels(), Levels(), loss, {"x": IMAGE})
 
 
 def sizes_that_clash(t: Tensor, s: Tensor, y: Tensor) -> Tensor:

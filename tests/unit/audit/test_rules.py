@@ -519,3 +519,72 @@ def test_a_hook_that_detaches_the_students_feature() -> None:
     assert " compares conv with the teacher's, but detach (" in finding.message
     assert finding.message.endswith(") took its gradient away")
     assert finding.module_path == "conv"
+
+
+def test_transposed_maps_that_the_loss_compares() -> None:
+    """8 x 8 is square: the transposition is not seen in any shape."""
+    teacher, student = frozen(Small()), Small().eval()
+    kept: dict[str, Tensor] = {}
+    for name, model in (("teacher", teacher), ("student", student)):
+        model.conv.register_forward_hook(lambda module, inputs, output, name=name: kept.update({name: output}))
+
+    def compared(change: Any) -> list[str]:
+        with observe({"teacher": teacher, "student": student}) as region:
+            teacher(IMAGE)
+            (student(IMAGE).sum() + F.mse_loss(change(kept["student"]), kept["teacher"])).backward()
+        return [
+            finding.message
+            for finding in found(
+                region.structures["teacher"], region.structures["student"], outside=region.outside
+            ).get("dimensions-swapped", [])
+        ]
+
+    (message,) = compared(lambda maps: maps.transpose(2, 3))
+    assert message.startswith("mse_loss (")
+    assert message.endswith(
+        "compares the teacher's [batch 2, channels 8, height 8, width 8] with the student's "
+        "[batch 2, channels 8, width 8, height 8]: equal shapes, other dimensions"
+    )
+    assert compared(lambda maps: maps.flip(3)) == []
+
+
+def test_softmax_over_the_batch_of_a_flattened_map() -> None:
+    """As channel-wise distillation flattens maps before its softmax, which belongs over the positions."""
+    teacher, student = frozen(nn.Conv2d(3, 5, 1)), nn.Conv2d(3, 5, 1)
+
+    def rules(dim: int) -> set[str]:
+        with observe({"teacher": teacher, "student": student}) as region:
+            s, t = student(IMAGE).flatten(2), teacher(IMAGE).flatten(2)
+            F.kl_div(s.log_softmax(dim), t.softmax(dim), reduction="sum").backward()
+        return warned(found(region.structures["teacher"], region.structures["student"], outside=region.outside))
+
+    assert rules(dim=0) == {"softmax-over-batch"}
+    assert rules(dim=2) == set()
+
+
+def test_each_level_learning_from_all_levels_is_not_crossed() -> None:
+    teacher, student = (nn.Sequential(nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)) for _ in range(2))
+    frozen(teacher)
+    with observe({"teacher": teacher, "student": student}) as region:
+        levels = [[model[0](IMAGE)] for model in (teacher, student)]
+        for own, model in zip(levels, (teacher, student), strict=True):
+            own.append(model(IMAGE))
+        sum(F.mse_loss(s, t) for s in levels[1] for t in levels[0]).backward()
+    findings = found(region.structures["teacher"], region.structures["student"], outside=region.outside)
+    assert "crossed-hints" not in findings
+
+
+def test_a_logarithm_as_target_of_kl_div_needs_log_target() -> None:
+    def loss(log_target: bool) -> Any:
+        return lambda t, s, y: F.kl_div(
+            s.log_softmax(-1), t.log_softmax(-1), reduction="batchmean", log_target=log_target
+        )
+
+    assert step(loss(log_target=True)) == {}
+    message = step(loss(log_target=False))["kl-div-arguments"].message
+    assert message.endswith(": its target is logarithms of probabilities, probabilities are expected")
+
+
+def test_logits_given_to_kl_div() -> None:
+    message = step(lambda t, s, y: F.kl_div(s, t.softmax(-1), reduction="batchmean"))["kl-div-arguments"].message
+    assert message.endswith(": its input is logits, logarithms of probabilities are expected")

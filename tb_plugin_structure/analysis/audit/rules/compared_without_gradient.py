@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
 
-_INPUTS = frozenset({"teacher", "student"})
-
 
 @rule(
     "compared-without-gradient",
@@ -26,8 +24,7 @@ def compared_without_gradient(context: Context) -> Iterator[Finding]:
     useful = _reaches_a_gradient(loss)
     alive: set[int] = set()
     dead: dict[int, tuple[int, int]] = {}  # the student's feature -> kernel that compares it, kernel that cut it
-    for kernel, (first, second) in _meetings(loss):
-        student = first if loss.origin[first] == {"student"} else second
+    for kernel, (_, student) in loss.meetings():
         features = {feature for feature in live if student in live[feature] or student in cut_by[feature]}
         for feature in features:
             if student in live[feature]:
@@ -47,11 +44,9 @@ def compared_without_gradient(context: Context) -> Iterator[Finding]:
 
 def _left_without(context: Context, loss: RecordedLoss, feature: int, path: str) -> tuple[str, str]:
     """Path of a feature that had no gradient before the loss began, and why: a hook or the model itself detached it."""
-    side, tensors = context.student, loss.outside.tensors
-    tensor = int(tensors["model_tensor"][feature]) if "model_tensor" in tensors else -1
-    # A model that did not change is not written again: its record may be of an earlier step, and equal.
-    known = 0 <= tensor < side.structure.tensors.rows and side.structure.shape(tensor) == loss.outside.shape(feature)
-    kernel = int(side.structure.tensors["producer"][tensor]) if known else -1
+    side = context.student
+    tensor = loss.model_tensor(feature, side.structure)
+    kernel = int(side.structure.tensors["producer"][tensor]) if tensor >= 0 else -1
     if kernel < 0 or side.names.kernel_names[kernel] != "detach":
         return path, "it carries no gradient"
     calls = side.structure.module_calls.column_lists("outputs")
@@ -88,14 +83,6 @@ def _gradient_paths(loss: RecordedLoss) -> tuple[dict[int, set[int]], dict[int, 
                     before = next((cut_by[feature][t] for t in reached if t in cut_by[feature]), kernel)
                     cut_by[feature].setdefault(made, kernel if was_live else before)
     return live, cut_by
-
-
-def _meetings(loss: RecordedLoss) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Kernels that read a value of the teacher alone and one of the student alone."""
-    for kernel in range(loss.outside.kernels.rows):
-        of_one = {next(iter(roles)): t for t in loss.inputs(kernel) if len(roles := loss.origin.get(t, ())) == 1}
-        if set(of_one) == _INPUTS:
-            yield kernel, (of_one["teacher"], of_one["student"])
 
 
 def _reaches_a_gradient(loss: RecordedLoss) -> list[bool]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tb_plugin_structure.analysis.audit import feature as dim
-from tb_plugin_structure.analysis.audit.arguments import kernel_arguments
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
-from tb_plugin_structure.analysis.audit.side import Side
-
-_SOFTMAX = ("_softmax", "_log_softmax", "softmax", "log_softmax")
+from tb_plugin_structure.analysis.audit.loss_names import SOFTMAX, softmaxes_of_the_loss
 
 
 @rule(
@@ -25,7 +21,7 @@ _SOFTMAX = ("_softmax", "_log_softmax", "softmax", "log_softmax")
 def softmax_over_batch(context: Context) -> Iterator[Finding]:
     for side in context.sides:
         for kernel, name in enumerate(side.names.kernel_names):
-            if name not in _SOFTMAX or not side.names.inputs[kernel]:
+            if name not in SOFTMAX or not side.names.inputs[kernel]:
                 continue
             axis = side.names.arguments(kernel).integer(1, "dim")
             label = side.names.of(side.names.inputs[kernel][0])
@@ -44,28 +40,7 @@ def _is_batch(names: Sequence[str], axis: int | None) -> bool:
 
 def _in_the_loss(context: Context) -> Iterator[Finding]:
     """A softmax of the training step itself, over what a model gave."""
-    loss = recorded_loss(context)
-    if loss is None:
-        return
-    sides = {side.role: side for side in context.sides}
-    seen: set[str] = set()
-    for kernel, name in enumerate(loss.kernels):
-        if name not in _SOFTMAX or not loss.inputs(kernel):
-            continue
-        tensor = loss.inputs(kernel)[0]
-        role, path = loss.feature_of(tensor)
-        axis = kernel_arguments(loss.outside, kernel).integer(1, "dim")
-        names = _names_of(sides[role], path, loss.outside.shape(tensor)) if role else ()
-        where = loss.where(kernel)
-        if _is_batch(names, axis) and where not in seen:
-            seen.add(where)
+    for role, where, label, axis in softmaxes_of_the_loss(context):
+        names = [dimension.name for dimension in label]
+        if _is_batch(names, axis):
             yield Finding(f"{where}: softmax over the batch of the {role}'s [{', '.join(names)}]", subject="outside")
-
-
-def _names_of(side: Side, path: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    for call in range(side.structure.module_calls.rows):
-        if side.structure.call_path(call) == path:
-            feature = side.feature(call)
-            if feature.shape == shape:
-                return feature.names
-    return ()

@@ -25,17 +25,26 @@ def unused_parameter(context: Context) -> Iterator[Finding]:
 
 
 def _unused(side: Side, context: Context) -> Iterator[Finding]:
-    structure = side.structure
+    structure, parameters = side.structure, side.structure.parameters
     effective = _read_by_live_kernels(side, context)
-    for row in range(structure.parameters.rows):
-        parameters = structure.parameters
+    by_module: dict[tuple[str, bool], list[int]] = {}  # weight and bias of one layer are one finding
+    for row in range(parameters.rows):
         if parameters["is_buffer"][row] or not parameters["requires_grad"][row] or row in effective:
             continue
-        path = parameters.text("path", row)
-        owner = path.rpartition(".")[0]
-        what = "reaches no output" if row in side.read_parameters else "was never read"
+        owner = parameters.text("path", row).rpartition(".")[0]
         if side.stages.active[structure.module_row.get(owner, 0)]:
-            yield side.found(f"{path} ({structure.parameter_elements[row]:,} elements) {what}", owner)
+            by_module.setdefault((owner, row in side.read_parameters), []).append(row)
+    for (owner, is_read), rows in by_module.items():
+        elements = sum(int(structure.parameter_elements[row]) for row in rows)
+        first = parameters.text("path", rows[0])
+        which = (
+            f"{first} ({elements:,} elements)"
+            if len(rows) == 1
+            else (f"{len(rows)} parameters ({elements:,} elements), first {first},")
+        )
+        verb = "reach" if len(rows) > 1 else "reaches"
+        what = f"{verb} no output" if is_read else "were never read" if len(rows) > 1 else "was never read"
+        yield side.found(f"{which} {what}", owner)
 
 
 def _read_by_live_kernels(side: Side, context: Context) -> set[int]:

@@ -1,0 +1,51 @@
+"""Teacher and student are softened by different temperatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isclose
+
+from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.loss_chain import Made, divergences, made_by
+from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
+from tb_plugin_structure.analysis.audit.side import Side
+
+
+@rule(
+    "temperature-differs",
+    severity="warning",
+    explanation="The student's logits are divided by another number than the teacher's before they are compared: a "
+    "student that gives the teacher's own logits does not have the least loss.",
+    fix="Divide both by the same temperature; silence this where the teacher is sharpened on purpose (DINO).",
+)
+def temperature_differs(context: Context) -> Iterator[Finding]:
+    loss = recorded_loss(context)
+    if loss is None:
+        return
+    sides = {side.role: side for side in context.sides}
+    seen: set[str] = set()
+    for divergence in divergences(loss):
+        divided = {
+            role: value
+            for tensor in (divergence.input, divergence.target)
+            if (value := _temperature(loss, sides, tensor)) is not None
+            for role in loss.origin.get(tensor, ())
+        }
+        if set(divided) != set(sides) or isclose(divided["teacher"], divided["student"], rel_tol=1e-6):
+            continue
+        message = (
+            f"{loss.where(divergence.kernel)}: the teacher's logits are divided by {divided['teacher']:g}, the "
+            f"student's by {divided['student']:g}"
+        )
+        if message not in seen:
+            seen.add(message)
+            yield Finding(message, subject="outside")
+
+
+def _temperature(loss: RecordedLoss, sides: dict[str, Side], tensor: int) -> float | None:
+    """What the logits behind a softmax of the loss were divided by; None where that is no number."""
+    softmax: Made | None = made_by(loss, sides, tensor)
+    if softmax is None or softmax.role or softmax.kernel not in ("_softmax", "_log_softmax"):
+        return None
+    logits = made_by(loss, sides, softmax.inputs[0])
+    return 1.0 / logits.scale if logits is not None and logits.role and logits.scale else None
