@@ -14,6 +14,7 @@ from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredRec
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header
 from tb_plugin_structure.records.attention_details import FORMS, StoredHead, guarantee_of, open_head
+from tb_plugin_structure.records.attention_filtered import FilteredHead
 from tb_plugin_structure.records.blobs import check_compressed, compress
 from tb_plugin_structure.v1 import attention_pb2
 
@@ -21,6 +22,7 @@ _MOST_VALUES_AT_ONCE = 1 << 20
 _MOST_COST = 1 << 28
 """About a second of one processor."""
 _MOST_CELLS = 1 << 20
+_MOST_HIDDEN = 1_000
 
 
 class StoredDetails:
@@ -131,6 +133,7 @@ def window_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
         head = details.open(layer, number)
         if head is None:
             raise details.missing(layer, number)
+        head = _filtered(query, head)
         rows = _range(query, "row", "rows", head.queries, "queries")
         columns = _range(query, "column", "columns", head.keys, "keys")
         height, width = rows.stop - rows.start, columns.stop - columns.start
@@ -152,6 +155,25 @@ def window_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
         return respond_bytes(query, values.astype("<f4").tobytes(), gzipped=False, expires=expires)
 
     return handle
+
+
+def _filtered(query: Query, head: StoredHead) -> StoredHead:
+    """The head without the keys in "hide", and with no more of each query than the share in "mass", in per cent."""
+    hide, mass = query.text("hide", ""), query.text("mass", "")
+    try:
+        hidden = [int(key) for key in hide.split(",")] if hide else []
+        share = float(mass) / 100 if mass else 1.0
+    except ValueError as error:
+        raise errors.InvalidArgumentError(
+            f"'hide' is {hide[:80]!r} and 'mass' is {mass[:80]!r}, expected key positions as in 'hide=0,17' and a "
+            "number of per cent as in 'mass=90'"
+        ) from error
+    if not 0 < share <= 1 or len(hidden) > _MOST_HIDDEN:
+        raise errors.InvalidArgumentError(
+            f"'mass' is {mass or 100} and 'hide' has {len(hidden):,} keys, expected more than 0 to 100 per cent and at "
+            f"most {_MOST_HIDDEN:,} keys"
+        )
+    return FilteredHead(head, hidden, share) if hidden or share < 1 else head
 
 
 def _range(query: Query, begin_name: str, length_name: str, length: int, what: str) -> slice:

@@ -128,6 +128,12 @@ export async function fetchStoredHeads(address: Address, signal?: AbortSignal): 
   return stored;
 }
 
+/** What is left out of a head: keys, and all but the largest probabilities of each query that hold `share` of the rest. */
+export interface HeadFilter {
+  readonly hidden: readonly number[];
+  readonly share: number;
+}
+
 /** A part of a head in full resolution, in positions, with the largest value of each of rowCells × columnCells blocks. */
 export async function fetchWindow(
   address: Address,
@@ -136,6 +142,7 @@ export async function fetchWindow(
   rowCells: number,
   columnCells: number,
   signal?: AbortSignal,
+  filter?: HeadFilter,
 ): Promise<Matrix> {
   const bytes = await getBytes(
     "api/attention/window",
@@ -148,6 +155,8 @@ export async function fetchWindow(
       columns: part.width,
       row_cells: rowCells,
       column_cells: columnCells,
+      hide: filter?.hidden.length ? filter.hidden.join() : undefined,
+      mass: filter !== undefined && filter.share < 1 ? 100 * filter.share : undefined,
     },
     signal,
   );

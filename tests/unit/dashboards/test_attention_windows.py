@@ -49,8 +49,16 @@ def address(server: TensorBoardServer, step: int = 0) -> dict[str, Any]:
     return {"run": entry["run"], "tag": entry["tag"], "step": step}
 
 
-def window(server: TensorBoardServer, layer: int, step: int = 0, **parameters: int) -> np.ndarray:
-    place = {"row": 0, "rows": N, "column": 0, "columns": N, "row_cells": N, "column_cells": N, **parameters}
+def window(server: TensorBoardServer, layer: int, step: int = 0, **parameters: Any) -> np.ndarray:
+    place: dict[str, Any] = {
+        "row": 0,
+        "rows": N,
+        "column": 0,
+        "columns": N,
+        "row_cells": N,
+        "column_cells": N,
+        **parameters,
+    }
     text = urlencode({**address(server, step), "layer": layer, "head": 1, **place})
     values = np.frombuffer(server.get(f"{TAB}/api/attention/window?{text}"), "<f4")
     return values.reshape(min(place["rows"], place["row_cells"]), min(place["columns"], place["column_cells"]))
@@ -162,3 +170,31 @@ def test_wrong_windows_are_answered_with_a_sentence(
     got, _, body = server.request(f"{TAB}/api/attention/window?{text}")
     assert got == status
     assert message in body.decode()
+
+
+def test_keys_are_left_out_of_a_window(server: TensorBoardServer, expected: list[np.ndarray]) -> None:
+    part = window(server, 0, row=300, rows=10, column=0, columns=40, hide="0,17,900")
+    assert np.flatnonzero(np.isnan(part).all(0)).tolist() == [0, 17]
+    assert np.isnan(part).sum() == 20
+    pooled = window(server, 0, row=300, rows=10, column=0, columns=40, row_cells=10, column_cells=4, hide="0")
+    assert np.abs(pooled[:, 0] - expected[0][300:310, 1:10].max(1)).max() <= 1e-3
+
+
+def test_the_largest_probabilities_that_hold_a_share_of_the_mass(
+    server: TensorBoardServer, expected: list[np.ndarray]
+) -> None:
+    row = window(server, 0, row=517, rows=1, mass="50")[0]
+    shown = ~np.isnan(row)
+    probabilities = expected[0][517]
+    assert 0.5 <= probabilities[shown].sum() < 0.5 + probabilities.max()
+    assert probabilities[shown].min() >= probabilities[~shown].max() - 2e-3
+    without_the_first = window(server, 0, row=517, rows=1, mass="50", hide="0")[0]
+    assert np.isnan(without_the_first[0])
+
+
+@pytest.mark.parametrize("asked", [{"mass": "0"}, {"mass": "much"}, {"hide": "a"}, {"hide": ",".join(["1"] * 1001)}])
+def test_what_cannot_be_left_out_is_refused(server: TensorBoardServer, asked: dict[str, str]) -> None:
+    text = urlencode({**address(server), "layer": 0, "head": 1, "row": 0, "rows": 1, "column": 0, "columns": 1})
+    status, _, body = server.request(f"{TAB}/api/attention/window?{text}&row_cells=1&column_cells=1&{urlencode(asked)}")
+    assert status == 400
+    assert b"'mass' is" in body

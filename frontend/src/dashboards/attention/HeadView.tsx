@@ -8,11 +8,11 @@ import { SignedScale, ValueScale } from "../../heatmap/value_scale";
 import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { HeadPicker } from "./HeadPicker";
 import { valueAt } from "./head_matrix";
-import { usePatch } from "./head_parts";
+import { useHiddenMass, usePatch } from "./head_parts";
 import { Legend } from "./Legend";
 import { MatrixView } from "./MatrixView";
 import { RowProfile } from "./RowProfile";
-import { type ShownHead, useShownHeads } from "./shown_head";
+import { canFilter, NOTHING, type ShownHead, useShownHeads } from "./shown_head";
 import { specialPositions } from "./special_tokens";
 import { ViewOptions } from "./ViewOptions";
 
@@ -27,12 +27,12 @@ export function HeadView({ state }: { state: AttentionState }) {
   const scale = useMemo(() => new ValueScale(kind, maximum), [kind, maximum]);
   const hasSpecial = heads.some(
     ({ overview, choice, head }) =>
-      head.isFull && specialPositions(overview.keyAxis(choice.layer)).length > 0,
+      canFilter(head) && specialPositions(overview.keyAxis(choice.layer)).length > 0,
   );
   const [teacher, student] = SIDES.map((name) => heads.find((head) => head.name === name));
   const patches = {
-    teacher: usePatch(teacher?.head, state.zoom.value),
-    student: usePatch(student?.head, state.zoom.value),
+    teacher: usePatch(teacher?.head, state.zoom.value, teacher?.filter ?? NOTHING),
+    student: usePatch(student?.head, state.zoom.value, student?.filter ?? NOTHING),
   };
   return (
     <section class="head-view" aria-label="One head in full">
@@ -55,7 +55,7 @@ export function HeadView({ state }: { state: AttentionState }) {
           show{" "}
           <select
             value={state.topMassText.value}
-            disabled={!heads.some(({ head }) => head.isFull)}
+            disabled={!heads.some(({ head }) => canFilter(head))}
             onChange={(event) => {
               state.topMassText.value = event.currentTarget.value;
             }}
@@ -104,6 +104,8 @@ interface HeadColumnProps {
 
 function HeadColumn({ state, name, shown, patch, scale }: HeadColumnProps) {
   const query = state.query.value;
+  const readMass = useHiddenMass(shown?.head, shown?.filter.hidden ?? []);
+  const hiddenMass = shown?.hiddenMass ?? readMass;
   const picture = useMemo<MatrixPicture | null>(
     () =>
       shown === undefined
@@ -151,10 +153,10 @@ function HeadColumn({ state, name, shown, patch, scale }: HeadColumnProps) {
             <span class={shown.head.isFull ? "soft" : "guarantee"}>
               {guaranteeText(shown, patch, isExact)}
             </span>
-            {shown.hiddenMass > 0 && (
+            {hiddenMass > 0 && (
               <span class="guarantee">
                 {" "}
-                {(100 * shown.hiddenMass).toFixed(1)} % of the mass is on hidden special tokens
+                {(100 * hiddenMass).toFixed(1)} % of the mass is on hidden special tokens
               </span>
             )}
           </p>

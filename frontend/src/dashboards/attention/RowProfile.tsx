@@ -1,8 +1,8 @@
 import { tooltip } from "../../ui/tooltip";
-import type { AttentionState } from "./attention_state";
+import { type AttentionState, SIDES } from "./attention_state";
 import { largest, matrixRow, positionsOf } from "./head_matrix";
 import { useExactRow } from "./head_parts";
-import { queryCell, type ShownHead } from "./shown_head";
+import { NOTHING, queryCell, type ShownHead } from "./shown_head";
 import { useWidth } from "./use_width";
 
 const HEIGHT = 120;
@@ -15,9 +15,10 @@ const TOP = 12;
 export function RowProfile({ state, heads }: { state: AttentionState; heads: readonly ShownHead[] }) {
   const { element, width } = useWidth<HTMLDivElement>();
   const query = state.query.value;
+  const [teacher, student] = SIDES.map((name) => heads.find((head) => head.name === name));
   const exact = {
-    teacher: useExactRow(heads.find(({ name }) => name === "teacher")?.head, query),
-    student: useExactRow(heads.find(({ name }) => name === "student")?.head, query),
+    teacher: useExactRow(teacher?.head, query, teacher?.filter ?? NOTHING),
+    student: useExactRow(student?.head, query, student?.filter ?? NOTHING),
   };
   const rows = heads.map((head): ProfileRow => {
     const values = exact[head.name] ?? matrixRow(head.matrix, queryCell(query, head));

@@ -1,6 +1,6 @@
 import { decodePlane } from "../../heatmap/overview_plane";
 import type { Box, Matrix } from "../../heatmap/rasterize";
-import type { AttentionOverview } from "../../wire/attention";
+import type { AttentionOverview, HeadFilter } from "../../wire/attention";
 
 /** Parts of a head that is too large to be read whole. */
 export interface HeadParts {
@@ -8,7 +8,13 @@ export interface HeadParts {
   /** Query positions that were kept; null for all. */
   readonly rows: readonly number[] | null;
   /** The largest value of each of rowCells × columnCells blocks of a part given in positions. */
-  read(part: Box, rowCells: number, columnCells: number, signal?: AbortSignal): Promise<Matrix>;
+  read(
+    part: Box,
+    rowCells: number,
+    columnCells: number,
+    signal?: AbortSignal,
+    filter?: HeadFilter,
+  ): Promise<Matrix>;
 }
 
 /** One head's map, and how exact it is. */

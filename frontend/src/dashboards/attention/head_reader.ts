@@ -79,8 +79,8 @@ export class HeadReader {
     return overviewMatrix(overview, layer, head, {
       guarantee: entry.guarantee,
       rows: entry.rows ?? null,
-      read: (part, rowCells, columnCells, signal) =>
-        fetchWindow(address, { layer, head }, part, rowCells, columnCells, signal),
+      read: (part, rowCells, columnCells, signal, filter) =>
+        fetchWindow(address, { layer, head }, part, rowCells, columnCells, signal, filter),
     });
   }
 }

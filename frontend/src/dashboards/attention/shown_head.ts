@@ -1,11 +1,19 @@
 import { useMemo } from "preact/hooks";
 import { extent } from "../../heatmap/overview_plane";
 import type { Matrix } from "../../heatmap/rasterize";
-import type { AttentionOverview } from "../../wire/attention";
+import type { AttentionOverview, HeadFilter } from "../../wire/attention";
 import type { AttentionState, SideName } from "./attention_state";
 import type { HeadChoice } from "./head_choice";
 import { type HeadMatrix, massOn, withoutColumns, withTopMass } from "./head_matrix";
 import { axisLabels, specialPositions } from "./special_tokens";
+
+/** Leaves nothing out. */
+export const NOTHING: HeadFilter = { hidden: [], share: 1 };
+
+/** Whether keys and small probabilities can be left out: an overview alone does not hold them one by one. */
+export function canFilter({ isFull, parts }: HeadMatrix): boolean {
+  return isFull || (parts !== null && parts.rows === null);
+}
 
 /** One head of each model, ready to draw. */
 export interface ShownHead {
@@ -17,10 +25,10 @@ export interface ShownHead {
   readonly matrix: Matrix;
   /** The largest value shown. */
   readonly maximum: number;
-  /** Key positions that are hidden. */
-  readonly hidden: readonly number[];
-  /** Share of the probability on hidden special tokens; 0 when none are. */
-  readonly hiddenMass: number;
+  /** What was asked to be left out. */
+  readonly filter: HeadFilter;
+  /** Share of the probability on hidden special tokens; 0 when none are, null when it has to be read. */
+  readonly hiddenMass: number | null;
   /** A label for each position. */
   readonly queryLabels: readonly string[];
   readonly keyLabels: readonly string[];
@@ -51,7 +59,8 @@ export function useShownHeads(state: AttentionState): ShownHead[] {
     ] as const) {
       if (overview === undefined || choice === null || head === undefined) continue;
       const keyAxis = overview.keyAxis(choice.layer);
-      const hidden = hide && head.isFull ? specialPositions(keyAxis) : [];
+      const filter = { hidden: hide ? specialPositions(keyAxis) : [], share };
+      const { hidden } = head.isFull ? filter : NOTHING;
       const visible = hidden.length === 0 ? head.matrix : withoutColumns(head.matrix, hidden);
       const matrix = share < 1 && head.isFull ? withTopMass(visible, share) : visible;
       shown.push({
@@ -61,8 +70,8 @@ export function useShownHeads(state: AttentionState): ShownHead[] {
         head,
         matrix,
         maximum: extent(matrix),
-        hidden,
-        hiddenMass: hidden.length === 0 ? 0 : massOn(head.matrix, hidden),
+        filter,
+        hiddenMass: filter.hidden.length === 0 ? 0 : head.isFull ? massOn(head.matrix, hidden) : null,
         queryLabels: axisLabels(overview.queryAxis(choice.layer), head.queries),
         keyLabels: axisLabels(keyAxis, head.keys),
       });
