@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
+import { bareImports, treeWalksOnly } from "./vite.plugins.ts";
 
 const here = import.meta.dirname;
 
@@ -12,15 +13,12 @@ const names = {
 };
 
 /**
- * Vite wraps each dynamic import in a helper that loads the styles and chunks that the new chunk needs. Our styles are
- * text within scripts and there is nothing to load ahead, so what is left of the helper is the import.
+ * What the first picture of a graph needs lies in one file, for small ones compress worse. What these modules take from
+ * elsewhere is in a file of its own: it would come along otherwise, and other tabs would load the graph for it.
  */
-const bareImports = {
-  name: "bare-imports",
-  enforce: "pre" as const,
-  load: (id: string) =>
-    id === "\0vite/preload-helper.js" ? "export const __vitePreload = (load) => load();" : null,
-};
+const firstPicture =
+  /src\/graph\/(camera|canvas_pen|card|card_painter|card_sizes|colouring|diff_tree|edge_painter|edge_route|flow|layout_plan|legible_text|level|painter|pair_grip|pen|port_name|scene|sequences|sliced|text_width)\.ts$/;
+const appearance = /src\/ui\/(tokens|kinds|format|verdict_styles)\.ts$|src\/gen\/.*_pb\.ts$/;
 
 export default defineConfig({
   base: "./",
@@ -41,11 +39,21 @@ export default defineConfig({
       },
       // Without this the bundler drops the `render` export that TensorBoard calls.
       preserveEntrySignatures: "strict",
-      output: { entryFileNames: "[name].js", ...names },
+      output: {
+        entryFileNames: "[name].js",
+        ...names,
+        codeSplitting: {
+          groups: [
+            { name: "appearance", test: appearance, priority: 2 },
+            { name: "graph", test: firstPicture },
+          ],
+        },
+      },
     },
   },
   worker: {
     format: "es",
+    plugins: () => [treeWalksOnly],
     rolldownOptions: { output: { entryFileNames: "[name]-[hash].js", ...names } },
   },
   test: { environment: "happy-dom", include: ["src/**/*.test.{ts,tsx}"] },

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { defineConfig } from "vite";
+import { treeWalksOnly } from "./vite.plugins.ts";
 
 const here = import.meta.dirname;
 
@@ -14,6 +15,7 @@ export default defineConfig({
       },
     ],
   },
+  worker: { plugins: () => [treeWalksOnly] },
   build: {
     target: "es2022",
     outDir: resolve(here, process.env.TBPS_STATIC_DIR ?? "../tb_plugin_structure/static"),

@@ -14,6 +14,8 @@ export class CanvasPen implements Pen {
   private readonly zoom: number;
   private readonly left: number;
   private readonly top: number;
+  /** What was set last: reading a font's name takes the browser longer than drawing the letters. */
+  private font = "";
 
   constructor(private readonly context: CanvasRenderingContext2D) {
     const { a, e, f } = context.getTransform();
@@ -86,7 +88,11 @@ export class CanvasPen implements Pen {
       this.rect(box, { fill: style.backing, alpha: (style.alpha ?? 1) * 0.9 });
     }
     context.globalAlpha = style.alpha ?? 1;
-    context.font = this.font(style.style, scale);
+    const font = this.fontOf(style.style, scale);
+    if (font !== this.font) {
+      context.font = font;
+      this.font = font;
+    }
     context.textAlign = align;
     context.textBaseline = "middle";
     context.fillStyle = style.fill;
@@ -96,7 +102,7 @@ export class CanvasPen implements Pen {
     context.globalAlpha = 1;
   }
 
-  private font(style: TextStyle, scale: number): string {
+  private fontOf(style: TextStyle, scale: number): string {
     const pixels = FONT_PIXELS[style] * scale * this.zoom;
     const size = Math.max(1, Math.round(2 * pixels) / 2);
     const key = `${style} ${size}`;

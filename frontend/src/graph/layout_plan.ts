@@ -11,6 +11,11 @@ import { textWidth } from "./text_width";
 /** Edge labels are left out of levels with more edges than this: nobody could read them. */
 export const MOST_LABELS = 600;
 const PORT_HEIGHT = 22;
+/** What is laid out ahead: so many levels, none with more children, and only while so few nodes are open. */
+const MOST_AHEAD = 24;
+const LARGEST_AHEAD = 80;
+const MOST_OPEN_AHEAD = 300;
+const NOTHING_OPEN: ReadonlyMap<number, number> = new Map();
 
 type OutlineSpec = Omit<LevelSpec, "id" | "outline" | "nested">;
 
@@ -76,6 +81,31 @@ export class LayoutPlan {
       yield;
     }
     return found;
+  }
+
+  /**
+   * Specs of what may be opened next and is not laid out yet: closed children of nodes that are `shown` open, with
+   * nothing opened in them.
+   */
+  *slicedAhead(shown: ReadonlyMap<number, number>): Sliced<LevelSpec[]> {
+    const found = new Set<LevelSpec>();
+    if (shown.size > MOST_OPEN_AHEAD) return [];
+    for (const node of [...shown.keys()].reverse()) {
+      for (const child of this.tree.children(node)) {
+        if (shown.has(child) || !this.tree.isExpandable(child)) continue;
+        if (this.tree.children(child).length > LARGEST_AHEAD) continue;
+        let level = this.levels.get(child);
+        if (!level) {
+          level = yield* levelOf(this.tree, child);
+          this.levels.set(child, level);
+        }
+        const id = this.numberOf(level, NOTHING_OPEN);
+        if (!this.layouts.has(id)) found.add(this.specs[id]!);
+        if (found.size >= MOST_AHEAD) return [...found];
+        yield;
+      }
+    }
+    return [...found];
   }
 
   /** Specs that are not laid out yet, inner ones first. */

@@ -3,6 +3,7 @@ import { buildSingleTree } from "./build_tree";
 import { LayoutPlan } from "./layout_plan";
 import { type LevelLayout, type LevelSpec, layoutLevel } from "./level_layout";
 import { findSkips, longestPathRanks } from "./ranks";
+import { finishNow } from "./sliced";
 import { residualModel, stackedModel } from "./tiny_model";
 
 function spec(children: number, edges: [number, number][], change: Partial<LevelSpec> = {}): LevelSpec {
@@ -196,5 +197,27 @@ describe("the plan", () => {
     const plan = new LayoutPlan(buildSingleTree(residualModel()), "side by side");
     const specs = plan.missing(plan.specsOf(() => true).values());
     for (const { id, nested } of specs) for (const inner of nested) expect(inner).toBeLessThan(id);
+  });
+
+  it("lays out ahead what is closed, so that opening it leaves only what is around it", () => {
+    const tree = buildSingleTree(stackedModel(9));
+    const plan = new LayoutPlan(tree, "side by side");
+    const layOut = (specs: LevelSpec[]) => {
+      for (const each of specs)
+        plan.layouts.set(
+          each.id,
+          layoutLevel(each, (id) => plan.layouts.get(id)!),
+        );
+    };
+    const fold = tree.children(0)[0]!;
+    const before = plan.specsOf((node) => node === 0 || node === fold);
+    layOut(plan.missing(before.values()));
+    const ahead = finishNow(plan.slicedAhead(before));
+    expect(ahead).toHaveLength(1); // the nine blocks are equal
+    layOut(ahead);
+    const block = tree.children(fold)[4]!;
+    const opened = plan.specsOf((node) => node === 0 || node === fold || node === block);
+    expect(plan.missing(opened.values()).map(({ id }) => id)).toEqual([opened.get(fold), opened.get(0)]);
+    expect(plan.layouts.get(opened.get(block)!)?.id).toBe(ahead[0]!.id);
   });
 });

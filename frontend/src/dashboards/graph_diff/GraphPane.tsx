@@ -84,7 +84,9 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
         if (missing.length) {
           for (const layout of await client.layout(numbers, missing)) plan.layouts.set(layout.id, layout);
         }
-        if (!signal.aborted) show(specs);
+        if (signal.aborted) return;
+        show(specs);
+        setTimeout(() => void layAhead(plan, specs, client, numbers, signal), AHEAD_DELAY_MS);
       };
       prepare().catch((error: Error) => {
         if (!signal.aborted) state.trouble.value = error.message;
@@ -125,6 +127,28 @@ export function GraphPane({ state, commands }: { state: DiffState; commands: Gra
     };
   }, [state, commands]);
   return <div ref={container} class="graph-pane" />;
+}
+
+/** The picture is drawn first. */
+const AHEAD_DELAY_MS = 60;
+
+/** Lays out what may be opened next, one level at a time, so that whatever is wanted meanwhile does not wait. */
+async function layAhead(
+  plan: LayoutPlan,
+  shown: ReadonlyMap<number, number>,
+  client: LayoutClient,
+  generation: number,
+  signal: AbortSignal,
+): Promise<void> {
+  if (signal.aborted) return;
+  try {
+    for (const spec of await finishSliced(plan.slicedAhead(shown), signal)) {
+      if (signal.aborted) return;
+      for (const layout of await client.layout(generation, [spec])) plan.layouts.set(layout.id, layout);
+    }
+  } catch {
+    // It is made when it is opened, and says then what is wrong.
+  }
 }
 
 /** Pins two modules to each other, as a line between them says; the sides at its ends decide whose path is meant. */

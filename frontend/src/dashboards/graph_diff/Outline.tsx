@@ -143,23 +143,16 @@ function Row({ state, tree, node, position, wide }: RowProps) {
   const isPair = tree.sides.student !== null;
   // The model itself stays open: there is nothing beside it.
   const expandable = node > 0 && tree.isExpandable(node);
-  const isOpen = state.open.value.has(node);
-  const isSelected = state.selected.value === node;
-  const classes = [
-    "outline-row",
-    isSelected ? "selected" : "",
-    state.marked.value === node ? "marked" : "",
-    state.hovered.value === node ? "hovered" : "",
-    state.matches.value.set.has(node) ? "match" : "",
-    tree.type[node] === NodeType.OPERATOR ? "operator" : "",
-    state.faint.value?.[node] ? "faint" : "",
-  ];
+  // Computed, so that of all rows only those are drawn anew that what has happened is about.
+  const isOpen = useComputed(() => state.open.value.has(node)).value;
+  const isSelected = useComputed(() => state.selected.value === node).value;
+  const classes = useComputed(() => rowClasses(state, node)).value;
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the treegrid around it has the keys
     <div
       id={`row-${node}`}
       role="row"
-      class={classes.join(" ")}
+      class={classes}
       aria-level={depth + 1}
       aria-rowindex={position + 1}
       aria-expanded={expandable ? isOpen : undefined}
@@ -178,10 +171,8 @@ function Row({ state, tree, node, position, wide }: RowProps) {
       <span role="gridcell">
         <KindBadge kind={tree.kindOf(node)} confidence={tree.confidence[node]!} />
       </span>
-      <NameCell state={state} tree={tree} node={node} side="teacher" depth={depth} isFirst />
-      {isPair && (
-        <NameCell state={state} tree={tree} node={node} side="student" depth={depth} isFirst={false} />
-      )}
+      <NameCell state={state} tree={tree} node={node} side="teacher" depth={depth} isOpen={isOpen} />
+      {isPair && <NameCell state={state} tree={tree} node={node} side="student" depth={depth} />}
       {wide && <ShapeCell tree={tree} node={node} side="teacher" />}
       {wide && isPair && <ShapeCell tree={tree} node={node} side="student" />}
       {column && <ValueCell column={column} tree={tree} node={node} />}
@@ -190,15 +181,33 @@ function Row({ state, tree, node, position, wide }: RowProps) {
   );
 }
 
+function rowClasses(
+  { comparison, selected, marked, hovered, matches, faint }: DiffState,
+  node: number,
+): string {
+  const tree = comparison.value?.tree;
+  const classes = [
+    "outline-row",
+    selected.value === node ? "selected" : "",
+    marked.value === node ? "marked" : "",
+    hovered.value === node ? "hovered" : "",
+    matches.value.set.has(node) ? "match" : "",
+    tree?.type[node] === NodeType.OPERATOR ? "operator" : "",
+    faint.value?.[node] ? "faint" : "",
+  ];
+  return classes.join(" ");
+}
+
 function NameCell(props: {
   state: DiffState;
   tree: DiffTree;
   node: number;
   side: SideName;
   depth: number;
-  isFirst: boolean;
+  /** Given for the first cell of a row, which has the sign for it. */
+  isOpen?: boolean;
 }) {
-  const { state, tree, node, side, depth, isFirst } = props;
+  const { state, tree, node, side, depth, isOpen } = props;
   const { title, subtitle } = cardText(tree, node, side);
   const has = tree.hasSide(node, side);
   return (
@@ -215,7 +224,7 @@ function NameCell(props: {
         });
       }}
     >
-      {isFirst && (
+      {isOpen !== undefined && (
         <button
           type="button"
           class="twisty"
@@ -227,7 +236,7 @@ function NameCell(props: {
             state.toggle(node, side);
           }}
         >
-          {state.open.value.has(node) ? "▾" : "▸"}
+          {isOpen ? "▾" : "▸"}
         </button>
       )}
       {has ? (
