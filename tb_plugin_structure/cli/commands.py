@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import io
 import json
@@ -15,13 +16,16 @@ from tb_plugin_structure.analysis.alignment import align
 from tb_plugin_structure.analysis.audit import AuditReport
 from tb_plugin_structure.analysis.audit import audit as run_audit
 from tb_plugin_structure.analysis.audit.formats import (
+    COMPARED_HEAD,
     ROW_HEAD,
+    compared_cells,
     markdown_table,
     not_recorded,
     row_cells,
     rows_to_level,
 )
 from tb_plugin_structure.analysis.audit.formats import stage_table as stage_totals
+from tb_plugin_structure.analysis.compared_features import compared_features
 from tb_plugin_structure.analysis.variants import are_variants, compare_variants
 from tb_plugin_structure.cli.annotations import github_text, sarif_text
 from tb_plugin_structure.cli.event_files import AddressError, EventFiles, Key, split_address
@@ -49,10 +53,29 @@ def show(options: argparse.Namespace) -> int:
     files = EventFiles.read(path)
     if not model and step is None and len({key.tag for key, _ in files.structures()}) != 1:
         _print_table(options, *record_list(files.structures()))
+        if options.format in ("text", "md") and not options.output:
+            _print_compared(options, files)
         return 0
     _, structure = files.find(model, step)
     _print_structure(options, structure)
     return 0
+
+
+def _print_compared(options: argparse.Namespace, files: EventFiles) -> None:
+    """What the losses of recorded steps compared, for each run with a teacher, a student and what ran between them."""
+    for run in sorted({key.run for key in files.records if key.tag.startswith("outside/")}):
+        found: dict[str, tuple[Key, Structure]] = {}
+        for role in ("teacher", "student"):
+            with contextlib.suppress(AddressError):
+                found[role] = files.find(f"{run}/{role}" if run else role)
+        if len(found) < 2:
+            continue
+        outside, _ = files.beside(found["student"][0])
+        models = {role: structure for role, (_, structure) in found.items()}
+        pairs = [] if outside is None else compared_features(outside, **models)
+        if pairs:
+            title = f"\nCompared by the loss of {run or 'the run'}, student against teacher:"
+            _print_table(options, COMPARED_HEAD, list(map(compared_cells, pairs)), title=title)
 
 
 def _print_structure(options: argparse.Namespace, structure: Structure) -> None:
@@ -220,6 +243,8 @@ def _audit_parts(report: AuditReport, level: str) -> list[Part]:
         parts.append(TextTable(("severity", "rule", "where", "what"), rows))
         fixes = {f.rule: f.fix for f in report.findings if f.severity != "info"}
         parts += ["\n".join(f"{rule}: {fix}" for rule, fix in fixes.items())] if fixes else []
+    if report.compared:
+        parts += ["compared by the loss", TextTable(COMPARED_HEAD, list(map(compared_cells, report.compared)))]
     head, stages = stage_totals(report)
     parts.append(TextTable(head, stages, frozenset(range(1, len(head)))))
     parts.append(TextTable(ROW_HEAD, [row_cells(row) for row in rows_to_level(report, level)], frozenset({7})))

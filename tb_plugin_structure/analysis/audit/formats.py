@@ -17,6 +17,7 @@ from tb_plugin_structure.v1 import alignment_pb2, audit_pb2
 if TYPE_CHECKING:
     from tb_plugin_structure.analysis.audit.report import AuditReport
     from tb_plugin_structure.analysis.audit.rows import Row
+    from tb_plugin_structure.analysis.compared_features import ComparedFeatures
 
 VERDICTS = {
     audit_pb2.VERDICT_MATCH: "match",
@@ -98,6 +99,16 @@ def _path(feature: Any) -> str:
     return path + (f" [{feature.element}]" if feature.element else "")
 
 
+COMPARED_HEAD = ("operator", "teacher", "student", "shapes that met", "source")
+
+
+def compared_cells(pair: ComparedFeatures) -> list[str]:
+    """One pair of features that a loss compared: ``relu in layer2 [8, 128, 4, 4]`` on each side."""
+    sides = [", ".join(map(str, features)) for features in (pair.teacher, pair.student)]
+    shapes = [shape_text(shape) for shape in dict.fromkeys((pair.teacher_shape, pair.student_shape))]
+    return [pair.operator, *sides, " and ".join(shapes), pair.source]
+
+
 _STAGE_QUANTITIES = (
     ("params", "parameters"),
     ("MACs", "macs"),
@@ -172,6 +183,8 @@ def markdown_text(report: AuditReport, level: str) -> str:
                 ],
             ),
         ]
+    if report.compared:
+        parts += ["## Compared by the loss", markdown_table(COMPARED_HEAD, map(compared_cells, report.compared))]
     head, stages = stage_table(report)
     parts += [
         "## Stages",
@@ -224,6 +237,7 @@ def json_value(report: AuditReport) -> dict[str, Any]:
         "student": report.student.structure.name,
         "training_memory": {**report.memory()._asdict(), "total": report.memory().total},
         "findings": [asdict(finding) for finding in report.findings],
+        "compared": [pair.to_dict() for pair in report.compared],
         "stages": [
             {field.name: _readable(field.name, value) for field, value in zip(AUDIT_STAGES, cells, strict=True)}
             for cells in report.stage_rows()

@@ -19,6 +19,7 @@ from tb_plugin_structure.analysis.audit.memory import TrainingMemory, training_m
 from tb_plugin_structure.analysis.audit.rows import MODEL_STAGE, Row, StageCost
 from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES, MODEL, STAGE
+from tb_plugin_structure.analysis.compared_features import ComparedFeatures, compared_features
 from tb_plugin_structure.records.schema import AUDIT_ROWS, AUDIT_STAGES
 from tb_plugin_structure.records.strings import StringPool
 from tb_plugin_structure.records.table import columns_from_rows, encode_table
@@ -26,6 +27,8 @@ from tb_plugin_structure.v1 import audit_pb2
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from tb_plugin_structure.records.structure import Structure
 
 _SEVERITIES = {
     "info": audit_pb2.SEVERITY_INFO,
@@ -83,10 +86,12 @@ class AuditReport:
         rows: list[Row],
         stages: list[StageCost],
         findings: list[Finding],
+        outside: Structure | None = None,
     ) -> None:
         self.alignment = alignment
         self.teacher, self.student = teacher, student
         self.rows, self.stages, self.findings = rows, stages, findings
+        self._outside = outside
 
     def row(self, student_path: str, level: str | None = None) -> Row:
         """The first row of a student's module.
@@ -129,6 +134,13 @@ class AuditReport:
             if self.teacher.total(name) and self.student.total(name)
         ]
         return said + ("; " + ", ".join(ratios) if ratios else "") + "."
+
+    @cached_property
+    def compared(self) -> list[ComparedFeatures]:
+        """The pairs of features that the loss of the recorded step really compared; empty without such a step."""
+        if self._outside is None:
+            return []
+        return compared_features(self._outside, teacher=self.teacher.structure, student=self.student.structure)
 
     def memory(self) -> TrainingMemory:
         """Bytes that training the student beside the teacher takes, at the recorded batch size."""
