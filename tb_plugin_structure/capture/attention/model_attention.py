@@ -21,6 +21,9 @@ from tb_plugin_structure.capture.attention.stitch import stitched
 from tb_plugin_structure.capture.attention.summary import summarize
 from tb_plugin_structure.capture.attention.windows import WindowedSource, grid_of
 
+_MOST_STEP_VALUES = 1 << 26
+"""Probabilities of decoding steps beyond `detail_limit` that wait to be joined; 128 MiB in half precision."""
+
 
 class ModelAttention:
     """What is known about one model, and what was captured of it so far."""
@@ -35,6 +38,7 @@ class ModelAttention:
         self.ordinals: dict[tuple[str, int], int] = defaultdict(int)
         self.ran: set[str] = set()
         self.notes: dict[str, None] = {}
+        self._step_values = 0
 
     def reason(self, module_path: str, words: str) -> None:
         """Why the module gave no map; the first reason stays."""
@@ -103,17 +107,18 @@ class ModelAttention:
         options = self.options
         heads = options.heads_of(made.module_path, made.heads)
         rows = options.rows_of(len(heads), made.query_length, made.key_length)
+        full_heads = [] if options.keep_maps else self._full_heads(made, heads)
         summary = summarize(
             source,
             position,
             heads,
             rows,
-            full_heads=[] if options.keep_maps else options.full_heads(heads, made.query_length, made.key_length),
+            full_heads=full_heads,
             self_attention=made.relation == "self",
             float32=options.keep_maps,
         )
         if not options.keep_maps:
-            summary.kept = self._kept(made, source, position, heads, rows)
+            summary.kept = self._kept(made, source, position, heads, rows, is_short=bool(full_heads))
         if not made.summaries:
             if rows is not None:
                 made.exactness += f"; {len(rows):,} of {made.query_length:,} query rows"
@@ -125,12 +130,33 @@ class ModelAttention:
                 made.mask += f": {summary.pattern}"
         made.summaries[example] = summary
 
+    def _full_heads(self, made: AttentionMap, heads: list[int]) -> list[int]:
+        """Heads whose full matrix is kept: all of a short sequence, and of a decoding step until memory is full."""
+        options, queries, keys = self.options, made.query_length, made.key_length
+        short = options.full_heads(heads, queries, keys)
+        if short or made.relation != "self" or not queries < keys or queries * keys > options.detail_limit**2:
+            return short
+        if self._step_values + len(heads) * queries * keys > _MOST_STEP_VALUES:
+            self.notes.setdefault(
+                f"decoding steps are joined as far as {_MOST_STEP_VALUES:,} probabilities reach; later ones are "
+                "recorded each for itself"
+            )
+            return []
+        self._step_values += len(heads) * queries * keys
+        return heads
+
     def _kept(
-        self, made: AttentionMap, source: Source, position: int, heads: list[int], rows: list[int] | None
+        self,
+        made: AttentionMap,
+        source: Source,
+        position: int,
+        heads: list[int],
+        rows: list[int] | None,
+        *,
+        is_short: bool,
     ) -> list[KeptHead]:
         """Full resolution of watched heads of long sequences; the chosen rows where rows were chosen."""
         options = self.options
-        is_short = bool(options.full_heads(heads, made.query_length, made.key_length))
         chosen = rows if options.chooses_rows else None
         if is_short and chosen is None:
             return []  # the matrix of every head is kept
@@ -201,5 +227,5 @@ class ModelAttention:
     def finish(self) -> AttentionCapture:
         """Put together what was captured."""
         kept, missing = sorted_out(self.maps, self.reasons, self.withdrawn, self.ran, self.facts)
-        kept = kept if self.options.keep_maps else stitched(kept)
+        kept = kept if self.options.keep_maps else stitched(kept, self.options)
         return AttentionCapture(self.name, self.options, kept, missing, list(self.notes), self.axes)

@@ -8,17 +8,20 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from tb_plugin_structure.capture.attention.kept import KeptHead, keep_head
 from tb_plugin_structure.capture.attention.maps import AttentionMap
+from tb_plugin_structure.capture.attention.options import AttentionOptions
 from tb_plugin_structure.capture.attention.row_statistics import RowValues, mean_statistics
 from tb_plugin_structure.capture.attention.sources import MatrixSource
 from tb_plugin_structure.capture.attention.summary import Summary, summarize
 
 
-def stitched(maps: Sequence[AttentionMap]) -> list[AttentionMap]:
-    """The maps, with each run of steps over a growing cache replaced by one map of all positions.
+def stitched(maps: Sequence[AttentionMap], options: AttentionOptions) -> list[AttentionMap]:
+    """The maps, with each run of steps over a cache replaced by one map of all positions.
 
-    Rows are placed by absolute position; keys that a step did not have yet are 0. Only steps whose full matrices were
-    kept are joined.
+    Rows are placed by absolute position; keys that a step did not have yet are 0. The cache may grow, or have its full
+    size from the beginning, with the positions to come masked. Only steps whose full matrices were kept are joined; of
+    what they give, watched heads alone are kept in full resolution when it is longer than ``detail_limit``.
     """
     result: list[AttentionMap] = []
     runs: dict[tuple[str, int], list[AttentionMap]] = {}
@@ -32,7 +35,7 @@ def stitched(maps: Sequence[AttentionMap]) -> list[AttentionMap]:
             runs[site] = [made]
             order.append(runs[site])
     for run in order:
-        result.append(_joined(run) if len(run) > 1 else run[0])
+        result.append(_joined(run, options) if len(run) > 1 else run[0])
     return result
 
 
@@ -40,9 +43,11 @@ def _continues(before: AttentionMap, after: AttentionMap) -> bool:
     return (
         before.relation == after.relation == "self"
         and before.heads == after.heads
-        and after.query_length < after.key_length == before.key_length + after.query_length
+        and after.query_length < after.key_length
+        and after.key_length in (before.key_length, before.key_length + after.query_length)
         and before.summaries.keys() == after.summaries.keys()
         and all(_is_whole(made, summary) for made in (before, after) for summary in made.summaries.values())
+        and _end(after) == _end(before) + after.query_length
     )
 
 
@@ -50,30 +55,42 @@ def _is_whole(made: AttentionMap, summary: Summary) -> bool:
     return summary.matrix is not None and summary.matrix_heads == summary.heads and summary.per_row is not None
 
 
-def _joined(run: Sequence[AttentionMap]) -> AttentionMap:
+def _end(made: AttentionMap) -> int:
+    """The position behind the last key that any row sees."""
+    summary = next(iter(made.summaries.values()))
+    seen = np.ones(made.key_length, bool)
+    seen[summary.padding] = False
+    return int(np.flatnonzero(seen).max(initial=-1)) + 1
+
+
+def _joined(run: Sequence[AttentionMap], options: AttentionOptions) -> AttentionMap:
     first, last = run[0], run[-1]
-    queries = sum(made.query_length for made in run)
+    queries, keys = sum(made.query_length for made in run), _end(last)
+    watched = None
+    if max(queries, keys) > options.detail_limit:
+        watched = options.watched_heads(first.module_path, next(iter(first.summaries.values())).heads)
     return replace(
         first,
         query_length=queries,
-        key_length=last.key_length,
-        mask="causal" if queries == last.key_length else last.mask,
+        key_length=keys,
+        mask="causal" if queries == keys else last.mask,
         exactness=f"{first.exactness}; {len(run)} calls of a decoding loop, joined by position",
         summaries={
-            example: _joined_summary([made.summaries[example] for made in run], queries, last.key_length)
+            example: _joined_summary([made.summaries[example] for made in run], queries, keys, watched)
             for example in first.summaries
         },
     )
 
 
-def _joined_summary(parts: Sequence[Summary], queries: int, keys: int) -> Summary:
+def _joined_summary(parts: Sequence[Summary], queries: int, keys: int, watched: list[int] | None) -> Summary:
+    """One summary of all steps; `watched` names the heads to keep in full resolution, None all of them."""
     heads = parts[0].heads
     matrix = np.zeros((len(heads), queries, keys), np.float16)
     begin = 0
     for part in parts:
         assert part.matrix is not None
         rows, columns = part.matrix.shape[1:]
-        matrix[:, begin : begin + rows, :columns] = part.matrix
+        matrix[:, begin : begin + rows, :columns] = part.matrix[:, :, :keys]
         begin += rows
     rows_of = [part.per_row for part in parts if part.per_row is not None]
     per_row = RowValues(
@@ -84,13 +101,21 @@ def _joined_summary(parts: Sequence[Summary], queries: int, keys: int) -> Summar
     )
     source = MatrixSource(torch.from_numpy(matrix).unsqueeze(0))
     planes = summarize(source, 0, list(range(len(heads))), None, full_heads=[], self_attention=True)
+    kept: list[KeptHead] = []
+    for head in watched or []:
+        found = keep_head(source, 0, heads.index(head))
+        if found is not None:
+            kept.append(replace(found, head=head))
+    padding = parts[-1].padding
     return replace(
         parts[0],
         statistics=mean_statistics(per_row, square=queries == keys),  # from the float32 rows, not from the half matrix
         maximum=planes.maximum,
         mass=planes.mass,
-        matrix=matrix,
-        padding=parts[-1].padding,
+        matrix=matrix if watched is None else None,
+        matrix_heads=heads if watched is None else [],
+        kept=kept,
+        padding=padding[padding < keys],
         non_finite_rows=sum(part.non_finite_rows for part in parts),
         per_row=per_row,
     )

@@ -1,0 +1,83 @@
+"""Decoding with a cache: every step attends with one query more, and all of them are one map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tb_plugin_structure.capture.attention import model_attention
+from tb_plugin_structure.capture.attention.kept import MATRIX
+from tb_plugin_structure.records.attention import decode_matrix
+from tb_plugin_structure.v1 import attention_pb2
+from tests.unit.attention.capturing import captured, probabilities, query_key_value
+
+TOTAL, PROMPT = 40, 5
+SHORT: dict[str, Any] = {"example": 0, "keep_maps": False, "detail_limit": 8}
+
+
+class CausalSelfAttention(nn.Module):
+    """Scaled dot product of the last queries with a cache of keys."""
+
+    def __init__(self, size: int | None) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, begin: int, end: int) -> torch.Tensor:
+        keys = end if self.size is None else self.size
+        mask = torch.arange(keys)[None, :] <= torch.arange(begin, end)[:, None]
+        return F.scaled_dot_product_attention(q[:, :, begin:end], k[:, :, :keys], v[:, :, :keys], attn_mask=mask)
+
+
+class Decoder(nn.Module):
+    """A prompt at once, then one position at a time; `size` is that of a cache allocated beforehand."""
+
+    def __init__(self, size: int | None = None) -> None:
+        super().__init__()
+        self.self_attention = CausalSelfAttention(size)
+        self.self_attention.is_causal = True  # type: ignore[assignment]
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+        self.self_attention(q, k, v, 0, PROMPT)
+        for position in range(PROMPT, TOTAL):
+            self.self_attention(q, k, v, position, position + 1)
+
+
+def expected() -> np.ndarray:
+    q, k, _ = query_key_value(queries=TOTAL, keys=TOTAL)
+    return probabilities(q, k, np.tril(np.ones((TOTAL, TOTAL), bool)))[0]
+
+
+def test_a_loop_longer_than_what_is_kept_of_every_head_is_one_map() -> None:
+    (made,) = captured(Decoder(), *query_key_value(queries=TOTAL, keys=TOTAL), options=SHORT).maps
+    assert made.shape == (4, TOTAL, TOTAL)
+    assert made.mask == "causal"
+    assert made.exactness.endswith("; 36 calls of a decoding loop, joined by position")
+    summary = made.summaries[0]
+    np.testing.assert_allclose(summary.maximum, expected(), atol=1e-3)
+    entropy = -np.where(expected() > 0, expected() * np.log(np.maximum(expected(), 1e-30)), 0).sum(-1).mean(-1)
+    np.testing.assert_allclose(summary.statistics["entropy"], entropy, atol=1e-5)
+    assert summary.matrix is None
+    (kept,) = summary.kept
+    assert (kept.head, kept.codec) == (0, MATRIX)
+    detail = attention_pb2.AttentionDetail(query_length=TOTAL, key_length=TOTAL)
+    assert np.abs(decode_matrix(detail, kept.blob) - expected()[0]).max() < 1e-3
+
+
+def test_the_positions_to_come_of_a_cache_of_full_size_are_left_out() -> None:
+    q, k, v = query_key_value(queries=60, keys=60)
+    (made,) = captured(Decoder(size=60), q, k, v, options=SHORT | {"detail_limit": 64}).maps
+    assert made.shape == (4, TOTAL, TOTAL)
+    truth = probabilities(q[:, :, :TOTAL], k[:, :, :TOTAL], np.tril(np.ones((TOTAL, TOTAL), bool)))[0]
+    np.testing.assert_allclose(made.summaries[0].matrix, truth, atol=1e-3)
+
+
+def test_memory_for_steps_that_wait_is_bounded_and_said(monkeypatch: Any) -> None:
+    monkeypatch.setattr(model_attention, "_MOST_STEP_VALUES", 4 * sum(range(9, 21)))
+    result = captured(Decoder(), *query_key_value(queries=TOTAL, keys=TOTAL), options=SHORT)
+    assert result.maps[0].shape == (4, 20, 20)
+    assert [made.shape for made in result.maps[1:]] == [(4, 1, keys) for keys in range(21, TOTAL + 1)]
+    assert any("decoding steps are joined as far as" in note for note in result.notes)
