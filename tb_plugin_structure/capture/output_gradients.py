@@ -16,7 +16,6 @@ from tb_plugin_structure.capture.gradient_norms import norm_of, values_of
 from tb_plugin_structure.capture.nested import named_tensors
 from tb_plugin_structure.capture.observer import ObservedModel
 
-_in_backward = torch._C._current_graph_task_id
 _is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
 
 
@@ -24,7 +23,8 @@ class OutputGradients:
     """Hooks on the tensors that modules return; they look at each gradient and change nothing.
 
     A tensor that several modules return (the last layer's and the model's) is looked at once. Tensors are held weakly,
-    gradients not at all. Outputs that were made in a backward pass (recomputed checkpoints) are left alone.
+    gradients not at all. Outputs that are made in a backward pass count too: reentrant checkpoints run their forward
+    without gradients first, and the gradients go through what they compute again.
     """
 
     def __init__(self, models: Sequence[ObservedModel]) -> None:
@@ -62,9 +62,7 @@ class OutputGradients:
 
     def _returned(self, module: nn.Module, _: Any, output: Any) -> None:
         owner = self._rows.get(id(module))
-        if owner is None or threading.get_ident() != self._thread or _in_backward() != -1:
-            return
-        if not torch.is_grad_enabled():
+        if owner is None or threading.get_ident() != self._thread or not torch.is_grad_enabled():
             return
         for _name, tensor in named_tensors(output):
             try:

@@ -162,8 +162,35 @@ def test_checkpoints_run_as_they_do_without(reentrant: bool) -> None:
     plain = step()
     with observe({"net": model}) as region:
         assert step() == plain
-    if not reentrant:  # the other kind records nothing of its first pass: gradients are off in it
-        assert norms(region.measurements["net"])["a"] == pytest.approx(15 * math.sqrt(2))
+    root = math.sqrt(2)
+    assert norms(region.measurements["net"]) == pytest.approx({"": root, "a": 15 * root, "b": 5 * root, "c": root})
+    assert set(reached(region.measurements["net"]).values()) == {1.0}
+
+
+def test_checkpoints_within_a_model_and_within_each_other_measure_each_output_once() -> None:
+    class Nested(Chain):
+        def inner(self, x: Tensor) -> Any:
+            return checkpoint(self.b, self.a(x), use_reentrant=False)
+
+        def forward(self, x: Tensor) -> Any:
+            return self.c(checkpoint(self.inner, x, use_reentrant=True))
+
+    model, x = Nested(), torch.ones(1, 2, requires_grad=True)
+    with observe({"net": model}) as region:
+        model(x).sum().backward()
+    root = math.sqrt(2)
+    assert norms(region.measurements["net"]) == pytest.approx({"": root, "a": 15 * root, "b": 5 * root, "c": root})
+
+
+def test_where_no_gradient_enters_a_reentrant_checkpoint_none_is_said_to_arrive() -> None:
+    class Detached(Chain):
+        def forward(self, x: Tensor) -> Any:
+            return self.c(checkpoint(self.b, self.a(x), use_reentrant=True).detach())
+
+    model, x = Detached(), torch.ones(1, 2, requires_grad=True)
+    with observe({"net": model}) as region:
+        model(x).sum().backward()
+    assert reached(region.measurements["net"]) == {"": 1.0, "a": 0.0, "c": 1.0}
 
 
 def test_a_tensor_that_is_written_in_place_after_its_module_returned_is_measured_at_both_places() -> None:
