@@ -60,6 +60,9 @@ class RowColumns(Mapping[str, list[Any]]):
     def __getitem__(self, column: str) -> list[Any]:
         return self._makers[column](self._rows)
 
+    def __contains__(self, column: object) -> bool:
+        return column in self._makers  # Mapping's own would make the column to find out
+
     def __iter__(self) -> Iterator[str]:
         return (field.name for field in AUDIT_ROWS)
 
