@@ -112,3 +112,12 @@ function roundStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((multiple) => multiple * power).find((step) => step >= least) ?? 10 * power;
 }
+
+/** "x,y,width,height" of a link; null for anything else. */
+export function parseView(text: string): Box | null {
+  const [x, y, width, height, ...rest] = text.split(",").map(Number);
+  if (x === undefined || y === undefined || width === undefined || height === undefined || rest.length > 0)
+    return null;
+  const isBox = [x, y, width, height].every(Number.isFinite) && width > 0 && height > 0;
+  return isBox ? { x, y, width, height } : null;
+}

@@ -8,8 +8,8 @@ from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.module_facts import ModuleFacts
 
 NOT_WHOLE = (
-    "a softmax over {keys} scores ran here, but no product with the values reads its rows whole (banded, block-sparse "
-    "or renormalised attention): there is no matrix of probabilities over positions"
+    "a softmax over {keys} scores ran here, but no product with the values reads its rows whole (banded, "
+    "block-sparse, deformable or renormalised attention): there is no matrix of probabilities over positions"
 )
 OWN_KEYS = (
     "each of its {rows} queries is compared with {keys} keys of its own (attention to a neighbourhood, or heads whose "

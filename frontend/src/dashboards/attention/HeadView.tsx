@@ -15,6 +15,7 @@ import { RowProfile } from "./RowProfile";
 import { canFilter, NOTHING, type ShownHead, useShownHeads } from "./shown_head";
 import { specialPositions } from "./special_tokens";
 import { ViewOptions } from "./ViewOptions";
+import { wordsOf } from "./words";
 
 /** Shares of each row's mass that can be asked for, in per cent. */
 const MASSES = [100, 99, 95, 90, 75, 50];
@@ -28,6 +29,10 @@ export function HeadView({ state }: { state: AttentionState }) {
   const hasSpecial = heads.some(
     ({ overview, choice, head }) =>
       canFilter(head) && specialPositions(overview.keyAxis(choice.layer)).length > 0,
+  );
+  const hasPieces = heads.some(
+    ({ overview, choice, head }) =>
+      head.isFull && wordsOf(overview.keyAxis(choice.layer)?.tokens ?? []) !== null,
   );
   const [teacher, student] = SIDES.map((name) => heads.find((head) => head.name === name));
   const patches = {
@@ -49,6 +54,18 @@ export function HeadView({ state }: { state: AttentionState }) {
               }}
             />{" "}
             hide special tokens
+          </label>
+        )}
+        {hasPieces && (
+          <label data-tip="Join the pieces of words: the mean over a word's queries, the sum over its keys">
+            <input
+              type="checkbox"
+              checked={state.wholeWords.value !== ""}
+              onChange={(event) => {
+                state.wholeWords.value = event.currentTarget.checked ? "1" : "";
+              }}
+            />{" "}
+            whole words
           </label>
         )}
         <label data-tip="Draw only the largest probabilities of each query, until they hold this share of it">
@@ -180,7 +197,7 @@ function guaranteeText({ head }: ShownHead, patch: MatrixPatch | null, isExact: 
 }
 
 function describeCell(
-  { head, matrix, queryLabels, keyLabels, name }: ShownHead,
+  { head, matrix, queryLabels, keyLabels, queryWords, keyWords, name }: ShownHead,
   patch: MatrixPatch | null,
   { row, column }: MatrixCell,
 ): string {
@@ -192,9 +209,13 @@ function describeCell(
       : valueAt(matrix, all, row, column);
   return [
     `${name}: ${Number.isNaN(value) ? "hidden" : exact(value)}${isExact ? "" : " (largest of the block)"}`,
-    `query ${row} “${queryLabels[row] ?? ""}”`,
-    `key ${column} “${keyLabels[column] ?? ""}”`,
+    `query ${row} “${queryLabels[row] ?? ""}”${ofWord(queryWords[row])}`,
+    `key ${column} “${keyLabels[column] ?? ""}”${ofWord(keyWords[column])}`,
   ].join("\n");
+}
+
+function ofWord(word: string | undefined): string {
+  return word ? ` of “${word}”` : "";
 }
 
 function exact(value: number): string {

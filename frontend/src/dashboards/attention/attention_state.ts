@@ -1,4 +1,5 @@
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { parseView } from "../../heatmap/matrix_window";
 import type { Box } from "../../heatmap/rasterize";
 import type { ScaleKind } from "../../heatmap/value_scale";
 import { SCALE_KINDS } from "../../heatmap/value_scale";
@@ -29,15 +30,6 @@ export const SIDES: readonly SideName[] = ["teacher", "student"];
 export const VIEWS = ["overview", "layers", "pair", "head", "image", "trends", "sources"] as const;
 export type View = (typeof VIEWS)[number];
 
-/** "x,y,width,height" of a link; null for anything else. */
-function parseZoom(text: string): Box | null {
-  const [x, y, width, height, ...rest] = text.split(",").map(Number);
-  if (x === undefined || y === undefined || width === undefined || height === undefined || rest.length > 0)
-    return null;
-  const isBox = [x, y, width, height].every(Number.isFinite) && width > 0 && height > 0;
-  return isBox ? { x, y, width, height } : null;
-}
-
 /** What the tab shows. All of it is in the address, but for what follows from the address. */
 export class AttentionState {
   readonly data: Record<SideName, SideData> = { teacher: new SideData(), student: new SideData() };
@@ -52,6 +44,8 @@ export class AttentionState {
   /** "rollout" shows what reaches a layer from the input instead of one head; "" the head. */
   readonly shows: Signal<string>;
   readonly hideSpecial: Signal<string>;
+  /** "1": the head view shows attention from word to word. */
+  readonly wholeWords: Signal<string>;
   /** Share of each row's mass that is drawn, its largest values first; 1 draws all. */
   readonly topMass: ReadonlySignal<number>;
   readonly topMassText: Signal<string>;
@@ -93,13 +87,14 @@ export class AttentionState {
     this.statistic = url.text("colour");
     this.shows = url.text("shows");
     this.hideSpecial = url.text("hide");
+    this.wholeWords = url.text("words");
     this.topMassText = url.text("mass", "100");
     this.topMass = computed(() => {
       const share = Number(this.topMassText.value) / 100;
       return share > 0 && share < 1 ? share : 1;
     });
     this.zoomText = url.text("zoom");
-    this.zoom = computed(() => parseZoom(this.zoomText.value));
+    this.zoom = computed(() => parseView(this.zoomText.value));
     this.headTexts = { teacher: url.text("th"), student: url.text("sh") };
     this.pairText = url.text("layers");
     this.queryText = url.text("q", "0");

@@ -1,11 +1,13 @@
 import { useMemo } from "preact/hooks";
+import type { TokenAxis } from "../../gen/tb_plugin_structure/v1/attention_pb";
 import { extent } from "../../heatmap/overview_plane";
 import type { Matrix } from "../../heatmap/rasterize";
 import type { AttentionOverview, HeadFilter } from "../../wire/attention";
 import type { AttentionState, SideName } from "./attention_state";
 import type { HeadChoice } from "./head_choice";
 import { type HeadMatrix, massOn, withoutColumns, withTopMass } from "./head_matrix";
-import { axisLabels, specialPositions } from "./special_tokens";
+import { axisLabels, specialPositions, visibleText } from "./special_tokens";
+import { betweenWords, single, wordsAround, wordsOf } from "./words";
 
 /** Leaves nothing out. */
 export const NOTHING: HeadFilter = { hidden: [], share: 1 };
@@ -32,6 +34,9 @@ export interface ShownHead {
   /** A label for each position. */
   readonly queryLabels: readonly string[];
   readonly keyLabels: readonly string[];
+  /** The word around each position that is a piece of one, else "". */
+  readonly queryWords: readonly string[];
+  readonly keyWords: readonly string[];
 }
 
 /** The row of a head's matrix that holds a query; queries beyond a shorter sequence show its last row. */
@@ -44,6 +49,7 @@ export function queryCell(query: number, { head, matrix }: ShownHead): number {
 export function useShownHeads(state: AttentionState): ShownHead[] {
   const hide = state.hideSpecial.value !== "";
   const share = state.topMass.value;
+  const wholeWords = state.wholeWords.value !== "";
   const read = (name: SideName) => ({
     overview: state.overview(name),
     choice: state.chosen[name].value,
@@ -62,18 +68,26 @@ export function useShownHeads(state: AttentionState): ShownHead[] {
       const filter = { hidden: hide ? specialPositions(keyAxis) : [], share };
       const { hidden } = head.isFull ? filter : NOTHING;
       const visible = hidden.length === 0 ? head.matrix : withoutColumns(head.matrix, hidden);
-      const matrix = share < 1 && head.isFull ? withTopMass(visible, share) : visible;
+      const queryAxis = overview.queryAxis(choice.layer);
+      const positions = {
+        queryLabels: axisLabels(queryAxis, head.queries),
+        keyLabels: axisLabels(keyAxis, head.keys),
+      };
+      const labels = { ...positions, ...words(queryAxis, keyAxis) };
+      const joined =
+        wholeWords && head.isFull ? joinWords(head, visible, queryAxis, keyAxis, positions) : null;
+      const limited = joined?.head.matrix ?? visible;
+      const matrix = share < 1 && head.isFull ? withTopMass(limited, share) : limited;
       shown.push({
         name,
         overview,
         choice,
-        head,
+        head: joined?.head ?? head,
         matrix,
         maximum: extent(matrix),
         filter,
         hiddenMass: filter.hidden.length === 0 ? 0 : head.isFull ? massOn(head.matrix, hidden) : null,
-        queryLabels: axisLabels(overview.queryAxis(choice.layer), head.queries),
-        keyLabels: axisLabels(keyAxis, head.keys),
+        ...(joined?.labels ?? labels),
       });
     }
     return shown;
@@ -86,5 +100,36 @@ export function useShownHeads(state: AttentionState): ShownHead[] {
     student.head,
     hide,
     share,
+    wholeWords,
   ]);
+}
+
+function words(queries: TokenAxis | undefined, keys: TokenAxis | undefined) {
+  return { queryWords: wordsAround(queries?.tokens ?? []), keyWords: wordsAround(keys?.tokens ?? []) };
+}
+
+/** A head from word to word, as if words were its positions; null when every piece is a word. */
+function joinWords(
+  head: HeadMatrix,
+  visible: Matrix,
+  queryAxis: TokenAxis | undefined,
+  keyAxis: TokenAxis | undefined,
+  labels: { queryLabels: readonly string[]; keyLabels: readonly string[] },
+) {
+  const [queryWords, keyWords] = [queryAxis, keyAxis].map((axis) => wordsOf(axis?.tokens ?? []));
+  if (!queryWords && !keyWords) return null;
+  const queries = queryWords ?? single(labels.queryLabels);
+  const keys = keyWords ?? single(labels.keyLabels);
+  const joined: HeadMatrix = {
+    ...head,
+    matrix: betweenWords(visible, queries, keys),
+    queries: queries.length,
+    keys: keys.length,
+    guarantee: `${head.guarantee} · words: the mean over a word's queries, the sum over its keys`,
+  };
+  const texts = (all: readonly { text: string }[]) => all.map(({ text }) => visibleText(text));
+  return {
+    head: joined,
+    labels: { queryLabels: texts(queries), keyLabels: texts(keys), queryWords: [], keyWords: [] },
+  };
 }

@@ -1,7 +1,12 @@
 import type { TokenAxis } from "../../gen/tb_plugin_structure/v1/attention_pb";
 
 /** How tokenizers write tokens that stand for no text: [CLS], <s>, </s>, <pad>, <|endoftext|>. */
-const SPECIAL_TEXT = /^(\[[A-Z0-9_ ]+\]|<\/?[a-z_]+>|<\|[^|]*\|>)$/;
+const SPECIAL_TEXT = /^(\[[A-Z0-9_ ]+\]|<\/?(?!w>)[a-z_]+>|<\|[^|]*\|>)$/;
+
+/** Whether a token stands for no text. */
+export function isSpecial(token: string): boolean {
+  return SPECIAL_TEXT.test(token.trim());
+}
 
 /** Positions of tokens that stand for no part of the input: by their text, or before an image's patches. */
 export function specialPositions(axis: TokenAxis | undefined): number[] {
@@ -9,7 +14,7 @@ export function specialPositions(axis: TokenAxis | undefined): number[] {
   if (axis.gridHeight > 0) return Array.from({ length: axis.specialTokens }, (_, position) => position);
   const positions: number[] = [];
   axis.tokens.forEach((token, position) => {
-    if (SPECIAL_TEXT.test(token.trim())) positions.push(position);
+    if (isSpecial(token)) positions.push(position);
   });
   return positions;
 }
@@ -18,7 +23,7 @@ export function specialPositions(axis: TokenAxis | undefined): number[] {
 export function axisLabels(axis: TokenAxis | undefined, length: number): string[] {
   return Array.from({ length }, (_, position) => {
     const token = axis?.tokens[position];
-    if (token !== undefined) return visible(token);
+    if (token !== undefined) return visibleText(token);
     if (axis === undefined || axis.gridWidth === 0) return String(position);
     const patch = position - axis.specialTokens;
     if (patch < 0) return position === 0 ? "class" : `special ${position}`;
@@ -27,7 +32,7 @@ export function axisLabels(axis: TokenAxis | undefined, length: number): string[
 }
 
 /** Outer spaces and control characters as visible signs; direction marks isolated, so that labels stay apart. */
-function visible(token: string): string {
+export function visibleText(token: string): string {
   const shown = token
     .replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length))
     .replaceAll("\n", "⏎")
