@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from tb_plugin_structure.capture.overwrites import Overwrites, overwrites
 from tb_plugin_structure.records.structure import Structure
 
 MAXIMUM_NOTES = 16
-
-_OVERWRITES = frozenset(
-    {
-        *("zero_", "fill_", "copy_", "normal_", "uniform_", "bernoulli_", "exponential_", "random_"),
-        *("log_normal_", "cauchy_", "geometric_", "set_"),
-    }
-)
 
 UNREAD, NO_CUT = -2, -1
 """In place of a kernel: no kernel on a way to the output reads the value, or none on the way cuts."""
@@ -34,7 +29,8 @@ def describe_cuts(
     """
     if not missed and not outputs and not zero:
         return []
-    cuts = kernels_that_cut(structure)
+    ways = ways_of(structure)
+    cuts = ways.cuts
     parameters = {path: row for row, path in enumerate(structure.parameters.column_texts("path"))}
     tensors_of: dict[int, list[int]] = {}
     for tensor, parameter in enumerate(structure.tensors["parameter"].tolist()):
@@ -62,9 +58,13 @@ def describe_cuts(
         notes.append(f"No gradient reaches {paths[0]}{others}: {cause}.")
     overwritten: dict[str, list[str]] = {}
     for path in zero:
-        cut = max((cuts[tensor] for tensor in tensors_of.get(parameters.get(path, -1), ())), default=NO_CUT)
-        if cut >= 0 and _overwrites(structure.kernels.text("name", cut)):
-            overwritten.setdefault(_cause(structure, cut), []).append(path)
+        read = tensors_of.get(parameters.get(path, -1), ())
+        cut = max((cuts[tensor] for tensor in read), default=NO_CUT)
+        # A way that is left open explains nothing: the derivative itself may be zero on it.
+        if cut >= 0 and overwrites(structure.kernels.text("name", cut)) and not any(ways.is_open[row] for row in read):
+            count = ways.pieces.get(cut, 1)
+            together = f", the last of {count} writes that do so piece by piece" if count > 1 else ""
+            overwritten.setdefault(_cause(structure, cut) + together, []).append(path)
     for cause, paths in overwritten.items():
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         notes.append(f"Only zeros reach {paths[0]}{others}: {cause}.")
@@ -74,19 +74,28 @@ def describe_cuts(
     return notes
 
 
-def _overwrites(kernel: str) -> bool:
-    """Whether a kernel replaces all values of its first argument, which get a gradient of zeros from it."""
-    parts = kernel.split(".")
-    return len(parts) > 1 and parts[0] == "aten" and parts[1] in _OVERWRITES
+@dataclass
+class Ways:
+    """What a gradient meets on its ways from the output to each tensor.
+
+    Attributes:
+        cuts: For each tensor the last kernel that cuts a way to it; UNREAD, or NO_CUT.
+        is_open: For each tensor whether a way is left on which no kernel cuts.
+        pieces: Kernel -> how many writes, itself the last, together overwrite what was there before.
+    """
+
+    cuts: list[int]
+    is_open: list[bool]
+    pieces: dict[int, int]
 
 
-def kernels_that_cut(structure: Structure) -> list[int]:
-    """For each tensor the last kernel that cuts the way of a gradient from the output to it.
+def ways_of(structure: Structure) -> Ways:
+    """Follow the ways of a gradient from the output to each tensor.
 
     One pass over the kernels from the last to the first. A kernel cuts when it reads a tensor that requires a gradient
     and none of its results that lead to the output do. Kernels within a custom ``autograd.Function`` look the same, but
-    what they lead to requires a gradient without having read anything that does: there the way goes on. A kernel that
-    overwrites its argument in place cuts the way to what that was before.
+    what they lead to requires a gradient without having read anything that does: there the way goes on. Writes in
+    place that leave nothing of a value, together if not alone, cut the way to what that was before.
     """
     kernels, tensors = structure.kernels, structure.tensors
     reads = [
@@ -94,10 +103,14 @@ def kernels_that_cut(structure: Structure) -> list[int]:
         for inputs, also in zip(kernels.column_lists("inputs"), kernels.column_lists("also_reads"), strict=True)
     ]
     makes = kernels.column_lists("outputs")
-    names = kernels.column_texts("name")
+    overwritten = Overwrites(structure)
     requires_grad = tensors["requires_grad"].tolist()
     relevant = _leads_to_output(structure, reads, makes)
     cuts = [UNREAD] * tensors.rows
+    is_open = [False] * tensors.rows
+    for row in _returned(structure):
+        is_open[row] = True
+    pieces: dict[int, int] = {}
     for kernel in range(kernels.rows - 1, -1, -1):
         results = [row for row in makes[kernel] if relevant[row]]
         if not results:
@@ -105,18 +118,22 @@ def kernels_that_cut(structure: Structure) -> list[int]:
         with_gradient = [row for row in results if requires_grad[row]]
         onward = max(cuts[row] for row in with_gradient or results)
         takes_gradient = any(requires_grad[row] for row in reads[kernel])
-        replaced = reads[kernel][0] if reads[kernel] and _overwrites(names[kernel]) else -1
+        arrives = any(is_open[row] for row in with_gradient or results)
         for row in reads[kernel]:
-            if row == replaced and requires_grad[row]:
-                cuts[row] = max(cuts[row], kernel)
+            writes = overwritten.before_read(kernel, row) if requires_grad[row] else ()
+            if writes:
+                cuts[row] = max(cuts[row], writes[-1])
+                pieces[writes[-1]] = max(pieces.get(writes[-1], 1), len(writes))
             elif with_gradient:
                 if requires_grad[row] or not takes_gradient:
                     cuts[row] = max(cuts[row], onward, NO_CUT)
+                    is_open[row] = is_open[row] or arrives
             elif requires_grad[row] and onward == UNREAD:
                 cuts[row] = max(cuts[row], kernel)
             else:
                 cuts[row] = max(cuts[row], onward)
-    return cuts
+                is_open[row] = is_open[row] or arrives
+    return Ways(cuts, is_open, pieces)
 
 
 def _leads_to_output(
@@ -159,7 +176,7 @@ def _reason(structure: Structure, kernel: int) -> str:
     """Why a kernel's result requires no gradient, unless its name says it."""
     if structure.kernels.text("name", kernel).startswith("aten.detach"):
         return ""
-    if _overwrites(structure.kernels.text("name", kernel)):
+    if overwrites(structure.kernels.text("name", kernel)):
         return ", which overwrites it in place"
     dtypes = {structure.tensors.text("dtype", int(row)) for row in structure.kernels.values("outputs", kernel)}
     if not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):

@@ -106,6 +106,52 @@ def test_an_overwrite_in_place_lets_only_zeros_through_and_is_named() -> None:
     assert note.endswith("which overwrites it in place.")
 
 
+def in_two_pieces(x: Tensor) -> Tensor:
+    x[:, :1] = 1.0
+    x[:, 1:] = x.detach().mean()
+    return x
+
+
+def row_by_row(x: Tensor) -> Tensor:
+    for row in range(len(x)):
+        x[row] = row
+    return x
+
+
+def interleaved(x: Tensor) -> Tensor:
+    x[:, ::2] = 0.0
+    x[:, 1::2] = 1.0
+    return x * 2
+
+
+@pytest.mark.parametrize(("between", "writes"), [(in_two_pieces, 2), (row_by_row, 3), (interleaved, 2)])
+def test_overwrites_that_cover_a_value_piece_by_piece_are_named(between: Any, writes: int) -> None:
+    structure = capture(Chain(between), torch.ones(3, 2), backward=lambda output: output.sum())
+    (note,) = [note for note in structure.header.notes if "a.weight" in note]
+    assert note.startswith("Only zeros reach a.weight: cut at [...] = (tests/unit/capture/test_output_gradients.py:")
+    assert note.endswith(f"overwrites it in place, the last of {writes} writes that do so piece by piece.")
+
+
+def half_overwritten_and_multiplied_by_zero(x: Tensor) -> Tensor:
+    x[:, :1] = 1.0
+    return x * 0
+
+
+def read_before_it_is_overwritten(x: Tensor) -> Tensor:
+    kept = x * 0
+    x[:, :1] = 1.0
+    x[:, 1:] = 1.0
+    return x + kept
+
+
+@pytest.mark.parametrize("between", [half_overwritten_and_multiplied_by_zero, read_before_it_is_overwritten])
+def test_overwrites_that_leave_a_way_open_are_not_blamed_for_zeros(between: Any) -> None:
+    structure = capture(Chain(between), torch.ones(3, 2), backward=lambda output: output.sum())
+    assert structure.gradients is not None
+    assert structure.gradients.quantity("gradient_norm", subject=1)["a.weight"] == 0
+    assert [note for note in structure.header.notes if "a.weight" in note] == []
+
+
 def test_an_output_that_nobody_uses_is_named_when_no_parameter_is() -> None:
     class Unused(nn.Module):
         def __init__(self) -> None:
