@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
-from collections.abc import Callable, Hashable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
 
 from tensorboard import errors
 from werkzeug import wrappers
@@ -17,6 +16,8 @@ from tb_plugin_structure.dashboards.serve_parts import address_of
 from tb_plugin_structure.dashboards.store import Address, RecordStore
 from tb_plugin_structure.records.blobs import compress
 from tb_plugin_structure.records.structure import Structure
+
+Result = TypeVar("Result")
 
 
 class Request(NamedTuple):
@@ -105,13 +106,15 @@ class Pair:
         intent = json.dumps([self.request.policy, self.request.pins], sort_keys=True)
         return (what, self._query.experiment, *(side.hash for side in self._sides), intent)
 
-    @contextlib.contextmanager
-    def decoded(self) -> Iterator[tuple[Structure, Structure]]:
-        """Teacher and student, for one computation: of large ones there is one at a time. Not to be nested."""
+    def computed(self, compute: Callable[[Structure, Structure], Result]) -> Result:
+        """What `compute` makes of teacher and student; of large ones one computation runs at a time. Not to be nested.
+
+        Nobody else holds the structures: with what was made of them they are gone when the turn ends, and not only
+        while the next one already fills memory.
+        """
         sizes = [side.decoded_bytes for side in self._sides]
         with self._store.computing(*sizes, is_gone=self._query.is_gone), comparing("structures"):
-            teacher, student = (side.decode() for side in self._sides)
-            yield teacher, student
+            return compute(*(side.decode() for side in self._sides))
 
     def answer(self, what: str, make: Callable[[], bytes]) -> bytes:
         """A compressed answer, kept: many viewers ask for the same, and a large audit takes seconds."""
@@ -125,18 +128,16 @@ class Pair:
     def alignment(self) -> bytes:
         """The alignment's message, compressed."""
 
-        def make() -> bytes:
-            with self.decoded() as sides:
-                return compress(self._align(*sides).to_proto().SerializeToString(), level=2)
+        def message(teacher: Structure, student: Structure) -> bytes:
+            return compress(self._align(teacher, student).to_proto().SerializeToString(), level=2)
 
-        return self.answer("alignment", make)
+        return self.answer("alignment", lambda: self.computed(message))
 
     def module_pairs(self) -> dict[str, list[str]]:
         """As ``Alignment.module_pairs``."""
 
         def make() -> tuple[dict[str, list[str]], int]:
-            with self.decoded() as sides:
-                pairs = self._align(*sides).module_pairs()
+            pairs = self.computed(lambda teacher, student: self._align(teacher, student).module_pairs())
             return pairs, 500 * len(pairs) + 1_000
 
         return self._store.decoded.get(self.key("module pairs"), make)
@@ -175,11 +176,14 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
         def make() -> bytes:
             # Not within the turn below: it is an answer of its own. What made it is gone, an audit needs the pairs.
             aligned = pair.alignment()
-            with pair.decoded() as sides:
-                report = _audit(aligned, sides, beside)
+
+            def answer(teacher: Structure, student: Structure) -> bytes:
+                report = _audit(aligned, teacher, student, beside)
                 if format_:
                     return bytes(getattr(report, _DOWNLOADS[format_][0])().encode("utf-8", "replace"))
                 return compress(report.to_proto().SerializeToString(), level=2)
+
+            return pair.computed(answer)
 
         if format_:
             _, content_type, name = _DOWNLOADS[format_]
@@ -189,11 +193,12 @@ def audit_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     return handle
 
 
-def _audit(aligned: bytes, sides: tuple[Structure, Structure], beside: Beside) -> Any:
+def _audit(aligned: bytes, teacher: Structure, student: Structure, beside: Beside) -> Any:
     from tb_plugin_structure.analysis.alignment.message import read_pairs
     from tb_plugin_structure.analysis.audit import audit
 
     outside, measured = beside.decode()
-    roles = zip(("teacher", "student"), sides, strict=True)
-    measurements = {role: measured[side.name] for role, side in roles if side.name in measured}
-    return audit(read_pairs(gzip.decompress(aligned), *sides), outside=outside, measurements=measurements)
+    sides = {"teacher": teacher, "student": student}
+    measurements = {role: measured[side.name] for role, side in sides.items() if side.name in measured}
+    pairs = read_pairs(gzip.decompress(aligned), teacher, student)
+    return audit(pairs, outside=outside, measurements=measurements)
