@@ -70,6 +70,8 @@ class ModuleTable:
         self.model, self.wrappers = unwrap(model)
         self.entries: list[ModuleEntry] = []
         self.row_of: dict[int, int] = {}
+        self.held: list[nn.Module] = []
+        """One that the model drops while it runs stays alive: its identity must not pass to another."""
         self.inner_wrappers: set[str] = set()
         self.flat_shards: dict[str, tuple[int, ...]] = {}
         """Path of a parameter that FullyShardedDataParallel keeps in a flat one -> its global shape."""
@@ -101,6 +103,7 @@ class ModuleTable:
                 row = len(self.entries)
                 self.row_of[id(module)] = row
                 self.entries.append(ModuleEntry(weakref.ref(module), path, parent))
+                self.held.append(module)
                 seen_paths.add(path)
             elif path not in seen_paths:
                 self.entries[row].aliases.append(path)
@@ -123,6 +126,7 @@ class ModuleTable:
     def release(self) -> None:
         """Let go of the model; paths stay."""
         del self.model
+        self.held.clear()
 
     def row_of_module(self, path: str, default: int) -> int:
         """Row of the module of a path; `default` when there is none."""

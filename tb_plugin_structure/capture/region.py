@@ -144,6 +144,8 @@ class Region:
                 stacklevel=2,
             )
         finally:
+            for model in self._observed:
+                model.table.held.clear()
             self._observer.values.release()  # a weak reference that stayed would keep tensors from being swapped
 
     def _assemble(self, error: BaseException | None) -> None:

@@ -188,6 +188,11 @@ def test_what_a_generator_runs_late_belongs_to_the_caller_that_drains_it() -> No
     ]
 
 
+def test_layers_that_are_replaced_while_the_model_runs_keep_their_paths() -> None:
+    found = [path for path, _, _ in calls("layers_replaced_one_after_another_on_the_first_call") if "inner" in path]
+    assert found == ["layers.0.inner", "layers.1.inner", "layers.2.inner", "layers.3.inner"]
+
+
 def test_shared_layers_are_one_module_with_two_calls() -> None:
     structure = capture(*HARD["tied_and_shared"]()[:2])
     assert calls("tied_and_shared")[1:] == [("embedding", 0, 0), ("layer", 0, 0), ("layer", 0, 1), ("out", 0, 0)]

@@ -37,6 +37,32 @@ def layers_replaced_between_two_calls() -> Case:
 
 
 @unusual
+def layers_replaced_one_after_another_on_the_first_call() -> Case:
+    class Attention(nn.Module):
+        def __init__(self, kind: type[nn.Module]) -> None:
+            super().__init__()
+            self.inner = kind(4, 4)
+
+        def forward(self, x: Tensor) -> Any:
+            return self.inner(x)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(Attention(nn.Linear) for _ in range(4))
+
+        def forward(self, x: Tensor) -> Any:
+            for layer in self.layers:
+                kept = layer.inner.state_dict()
+                layer.inner = nn.Linear(4, 4)  # the one before is freed, and its address may be used again
+                layer.inner.load_state_dict(kept)
+                x = layer(x)
+            return x
+
+    return Model(), x(), {}
+
+
+@unusual
 def hooks_registered_by_hooks() -> Case:
     class Model(Two):
         def forward(self, x: Tensor) -> Tensor:
