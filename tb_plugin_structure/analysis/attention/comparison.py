@@ -257,7 +257,8 @@ def _notes(teachers: _Layers, students: _Layers, pairs: dict[tuple[int, int], La
         if not captured:
             notes.append(f"no attention of the {role} was captured")
         elif missing:
-            notes.append(f"{missing} layers of the {role} that look like attention were not captured")
+            noun, verb, auxiliary = ("layer", "looks", "was") if missing == 1 else ("layers", "look", "were")
+            notes.append(f"{missing} {noun} of the {role} that {verb} like attention {auxiliary} not captured")
     resolutions = {pair.resolution for pair in pairs.values()}
     if any(POOLED in resolution or "blocks" in resolution for resolution in resolutions):
         notes.append(

@@ -74,7 +74,7 @@ def test_padding_does_not_count() -> None:
 def test_layers_that_were_not_captured_are_null() -> None:
     result = compare(overview(["no matrix", random_heads(2, 8, 0)]), overview([random_heads(2, 8, 0)])).to_dict()
     assert result["layer_distances"][0] == [None]
-    assert result["notes"][0] == "1 layers of the teacher that look like attention were not captured"
+    assert result["notes"][0] == "1 layer of the teacher that looks like attention was not captured"
 
 
 @pytest.mark.parametrize(("teacher", "student"), [([], []), (["no"], []), ([], [np.full((1, 2, 2), 0.5)])])

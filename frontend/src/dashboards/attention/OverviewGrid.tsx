@@ -60,7 +60,8 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
   const used = layouts.reduce((sum, layout) => sum + layout.width + GAP, 0);
   const showsMaps = statistic === "" && plane === "maximum" && !colouring.isSigned;
   const scaleMaximum = showsMaps ? colouring.maximum : null;
-  const hasRoom = width - used >= CHOSEN_WIDTH;
+  // A model without layers says why, in as much space as it takes.
+  const hasRoom = width - used >= CHOSEN_WIDTH && shown.every(({ overview }) => overview.layers.length > 0);
   const label =
     statistic === "" ? (plane === "mass" ? "probability mass" : "probability") : statisticLabel(statistic);
   return (

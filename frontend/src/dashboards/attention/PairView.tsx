@@ -200,6 +200,7 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
                 {hasHistory && (
                   <td>
                     <Sparkline
+                      steps={state.steps.value.length}
                       points={divergences.course(row.teacherHead, row.studentHead)}
                       current={step}
                       label={`divergence of teacher head ${row.teacherHead} and student head ${row.studentHead}`}

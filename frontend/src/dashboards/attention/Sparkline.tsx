@@ -9,14 +9,19 @@ export function Sparkline({
   points,
   current,
   label,
+  steps,
 }: {
   points: readonly Point[];
   current: number;
   label: string;
+  /** How many steps there are, of which some may not have been read yet. */
+  steps: number;
 }) {
   const scale = new ChartScale([{ name: label, points }], FRAME);
   const known = points.filter(({ y }) => Number.isFinite(y));
-  if (scale.isEmpty || known.length < 2) return <span class="soft">one step so far</span>;
+  if (scale.isEmpty || known.length < 2) {
+    return <span class="soft">{steps < 2 ? "one step so far" : "reading the steps …"}</span>;
+  }
   const now = points.find(({ x }) => x === current);
   const onPointerMove = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
