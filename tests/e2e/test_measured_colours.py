@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from tb_plugin_structure.cli.main import main
 from tests.e2e.conftest import Tab
 from tests.support.tensorboard_server import TensorBoardServer
 
@@ -22,7 +24,7 @@ BY_GRADIENT = "colour=measured%3Agradient_norm"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TensorBoardServer]:
+def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The layer "second" gets a gradient at step 1 and none but zeros at step 2; the teacher is frozen."""
     from torch import nn
 
@@ -58,7 +60,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TensorBoardServ
             similarity = Quantity("similarity", "to the teacher", scale="signed", label="similarity to teacher")
             monitor.measure(similarity, {"second": -0.5 * step}, model="student")
             monitor.step(loss)
-    with TensorBoardServer(folder) as running:
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(logdir: Path) -> Iterator[TensorBoardServer]:
+    with TensorBoardServer(logdir) as running:
         running.records(at_least=4, kind="measurements")
         yield running
 
@@ -193,3 +200,41 @@ def test_the_audit_table_shows_and_colours_both_sides(
     expect(tab.frame.get_by_role("columnheader", name="S weight norm")).to_be_visible()
     expect(tab.frame.locator(".grid-cell[style*=background]")).to_have_count(0)
     assert tab.barriers() == []
+
+
+@pytest.mark.parametrize("written_by", ["the tab", "the command line"])
+def test_a_report_on_disk_has_the_colours_of_every_step(
+    logdir: Path, server: TensorBoardServer, open_tab: OpenTab, page: Page, tmp_path: Path, written_by: str
+) -> None:
+    report = tmp_path / "report.html"
+    if written_by == "the tab":
+        tab = open_tab(server.url, "graph_diff", "t=kd%3Astructure%2Fteacher&s=kd%3Astructure%2Fstudent")
+        tab.frame.locator("canvas.graph").wait_for()
+        tab.frame.get_by_role("button", name="Export what is shown").click()
+        with page.expect_download() as download:
+            tab.frame.get_by_role("button", name="Report as one HTML file").click()
+        download.value.save_as(report)
+    else:
+        sides = [f"{logdir}:{name}" for name in ("teacher", "student")]
+        assert main(["export", *sides, "--out", str(report)]) == 0
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.startswith("http") else None)
+    page.goto("about:blank")
+    page.context.set_offline(True)
+    page.goto(report.as_uri())
+    second = page.get_by_role("row").filter(has_text="second")
+    page.get_by_label("colour", exact=False).first.select_option("measured:gradient_norm")
+    expect(page.locator(".measured-bar output")).to_have_text("step 2")
+    expect(second.locator(".values > span").last).to_have_text("0")
+    grey = colour_in(second.locator(".values i").last.screenshot(animations="disabled"), 0.3)
+    assert is_grey(grey)
+    page.get_by_role("button", name="The step before").click()
+    expect(page.locator(".measured-bar output")).to_have_text("step 1")
+    expect(second.locator(".values > span").last).not_to_have_text("0")
+    assert distance(grey, colour_in(second.locator(".values i").last.screenshot(animations="disabled"), 0.3)) > 25
+    # What else the server would be asked: verdicts, adapters, what the loss compared.
+    page.get_by_label("colour", exact=False).first.select_option("shape verdict")
+    expect(page.get_by_label("Legend: shape verdict")).to_be_visible()
+    second.click()
+    expect(page.get_by_role("complementary")).to_contain_text(re.compile("Shapes.*=", re.DOTALL))
+    assert asked == []
