@@ -217,7 +217,8 @@ def _name_of(segment: str, opcode: str) -> tuple[str, bool]:
         if len(body) != 1:
             return "", False
         node = body[0]
-    return _node_name(node, opcode)
+    name, certain = _node_name(node, opcode)
+    return name, certain and bool(name)  # `not x.all()`: the kernel has a name, the syntax has none
 
 
 def _node_name(node: ast.AST, opcode: str) -> tuple[str, bool]:

@@ -84,3 +84,16 @@ def test_a_forward_that_raises_gives_what_ran_before() -> None:
     assert structure.header.error.operands == ["float32[3] cpu", "float32[2, 8] cpu", "float32[9, 3] cpu"]
     assert "test_capture.py" in structure.header.error.source
     assert operator_names(structure, "first") == ["linear"]
+
+
+def test_a_condition_that_reads_a_value_has_a_name() -> None:
+    """`and`, `not` and `is None` name no operator: the kernel that reads the value does."""
+
+    class Skipping(nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+            if x is not None and not (mask is None or mask.all()):
+                return x
+            return x + 1
+
+    structure = capture(Skipping(), (torch.ones(2), torch.tensor([True])))
+    assert structure.operators.column_texts("name") == ["all", "item", "+"]
