@@ -9,115 +9,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from tb_plugin_structure.records.graph_parts import Call, Module, Operator, Shape, bytes_of
+from tb_plugin_structure.records.graph_parts import Parameter as Parameter
+from tb_plugin_structure.records.graph_parts import Scope as Scope
+from tb_plugin_structure.records.graph_parts import Tensor as Tensor
 from tb_plugin_structure.records.schema import ORIGINS, STRUCTURE_TABLES
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import structure_pb2
-
-Shape = Sequence[int]
 
 MAXIMUM_DEPTH = 1_000
 """Modules of a graph may nest this deep; names come from files that anybody may have written."""
 
 _NAN = float("nan")
-_SMALL_DTYPES = {"bool": 1, "uint8": 1, "int8": 1, "complex64": 8, "complex128": 16, "int4": 1, "uint4": 1}
-
-
-def bytes_of(shape: Shape | None, dtype: str) -> int:
-    """Bytes of a tensor; 0 when a size is unknown. A dtype that is not known counts as 4 bytes an element."""
-    if shape is None or any(size < 0 for size in shape):
-        return 0
-    return math.prod(shape) * _element_size(dtype)
-
-
-def _element_size(dtype: str) -> int:
-    if dtype in _SMALL_DTYPES:
-        return _SMALL_DTYPES[dtype]
-    if dtype.startswith(("float8", "float4")):
-        return 1
-    digits = dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
-    return int(digits) // 8 if digits.isdigit() and int(digits) >= 8 else 4
-
-
-@dataclass
-class Tensor:
-    """A value of the graph. `shape` is None when the graph does not tell; `storage` is a row of the values with which
-    it shares memory, -1 for none."""
-
-    shape: Shape | None = None
-    dtype: str = ""
-    device: str = ""
-    requires_grad: bool = False
-    storage: int = -1
-    layout: str = "strided"
-    name: str = ""
-
-
-@dataclass
-class Parameter:
-    """A parameter or buffer. `sketch` as in the schema."""
-
-    path: str
-    shape: Shape
-    dtype: str
-    device: str = ""
-    is_buffer: bool = False
-    requires_grad: bool = False
-    sketch: Sequence[float] = ()
-    aliases: Sequence[str] = ()
-
 
 _PARAMETER_COLUMNS = 9
 """The columns of parameters that a graph from elsewhere has something to say about; the first of the schema."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """A module call around an operator. Equal `call` keys are one call; `path` is the module's."""
-
-    call: Hashable
-    path: str
-    class_name: str = ""
-    class_module: str = ""
-
-
-@dataclass
-class _Module:
-    path: str
-    parent: int
-    class_name: str = ""
-    class_module: str = ""
-    parameters: list[int] = field(default_factory=list)
-
-
-@dataclass
-class _Call:
-    key: Hashable
-    module: int
-    parent: int
-    ordinal: int
-    begin: int
-    end: int
-    arguments: list[tuple[str, int]] | None = None
-    results: list[tuple[str, int]] | None = None
-
-
-@dataclass
-class _Operator:
-    name: str
-    kernel: str
-    call: int
-    inputs: list[int]
-    also_reads: list[int]
-    outputs: list[int]
-    attributes: Sequence[tuple[str, str]]
-    source: str
-    macs: float
-    activation_bytes: int
 
 
 class GraphBuilder:
@@ -131,7 +41,7 @@ class GraphBuilder:
     """
 
     def __init__(self, class_name: str, class_module: str = "") -> None:
-        self._modules = [_Module("", -1, class_name, class_module)]
+        self._modules = [Module("", -1, class_name, class_module)]
         self._module_row = {"": 0}
         self._parameters: list[Parameter] = []
         self._parameter_row: dict[str, int] = {}
@@ -140,9 +50,9 @@ class GraphBuilder:
         self._origins: list[str] = []
         self._producers: list[int] = []
         self._parameter_of: list[int] = []
-        self._operators: list[_Operator] = []
+        self._operators: list[Operator] = []
         self._ordinals: Counter[tuple[int, int]] = Counter()
-        self._calls = [_Call("", 0, -1, 0, 0, 0)]
+        self._calls = [Call("", 0, -1, 0, 0, 0)]
         self._stack = [0]
         self._inputs: list[tuple[str, int]] = []
         self._results: list[tuple[str, int]] = []
@@ -163,7 +73,7 @@ class GraphBuilder:
                 known = self._module_row.get(name)
                 if known is None:
                     known = self._module_row[name] = len(self._modules)
-                    self._modules.append(_Module(name, parent))
+                    self._modules.append(Module(name, parent))
                 row = known
         module = self._modules[row]
         if class_name and (not module.class_name or row == 0):
@@ -260,7 +170,7 @@ class GraphBuilder:
             if tensor.storage == row
         )
         self._operators.append(
-            _Operator(
+            Operator(
                 name,
                 kernel or name,
                 self._stack[-1],
@@ -292,7 +202,7 @@ class GraphBuilder:
             self._ordinals[parent, module] += 1
             begin = len(self._operators)
             self._stack.append(len(self._calls))
-            self._calls.append(_Call(each.call, module, parent, ordinal, begin, begin))
+            self._calls.append(Call(each.call, module, parent, ordinal, begin, begin))
         return self._stack[-1]
 
     def call_values(
@@ -470,7 +380,7 @@ class GraphBuilder:
             results = [("" if len(leaving) == 1 else str(position), row) for position, row in enumerate(leaving)]
         return arguments, results
 
-    def _leaves(self, row: int, call: _Call) -> bool:
+    def _leaves(self, row: int, call: Call) -> bool:
         """Whether a value that a call made is read after it. Where the source does not say what the model returns, what
         nobody reads is returned."""
         readers = self._readers.get(row)

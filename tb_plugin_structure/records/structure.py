@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from tb_plugin_structure.records.consistency import check_structure
 from tb_plugin_structure.records.dimensions import holds, predict
 from tb_plugin_structure.records.schema import FORMAT_VERSION, STRUCTURE_TABLES
 from tb_plugin_structure.records.strings import StringPool, Strings
+from tb_plugin_structure.records.structure_hash import structure_hash
 from tb_plugin_structure.records.structure_text import canonical_text
 from tb_plugin_structure.records.structure_tree import tree_text
 from tb_plugin_structure.records.subtrees import subtree_totals
@@ -81,7 +81,7 @@ class Structure:
             setattr(header.totals, name, tables[name].rows)
         structure = cls(header, tables, config)
         structure._pool = pool
-        header.structure_hash = structure._hash()
+        header.structure_hash = structure_hash(tables)
         return structure
 
     @classmethod
@@ -177,40 +177,6 @@ class Structure:
             raise
         except Exception as error:  # protobuf's DecodeError, JSON and length errors: all mean one thing to a user
             raise blobs.RecordError(f"the structure record of {header.model!r} is damaged: {error}") from error
-
-    def _hash(self) -> str:
-        """Digest over what ran: names, classes, attributes, calls, operators and shapes."""
-        digest = hashlib.sha256()
-        text = {
-            "modules": ("path", "class_name"),
-            "parameters": ("path", "dtype"),
-            "operators": ("name",),
-            "kernels": ("name",),
-            "tensors": ("dtype",),
-        }
-        texts = {
-            "modules": ("attribute_names", "attribute_values"),
-            "module_calls": ("input_names", "output_names"),
-            "operators": ("attribute_names", "attribute_values"),
-        }
-        numbers = {
-            "modules": ("parent",),
-            "parameters": ("shape",),
-            "module_calls": ("module", "parent", "inputs", "outputs"),
-            "operators": ("call", "inputs", "outputs"),
-            "kernels": ("inputs", "also_reads", "outputs"),
-            "tensors": ("shape", "producer"),
-        }
-        for name in STRUCTURE_TABLES:
-            table: Table = getattr(self, name)
-            for column in text.get(name, ()):
-                digest.update("\0".join(table.column_texts(column)).encode("utf-8", "replace"))
-            for column in texts.get(name, ()):
-                digest.update("\0".join(table.column_texts(column)).encode("utf-8", "replace"))
-                digest.update(table.offsets(column).tobytes())
-            for column in numbers.get(name, ()):
-                digest.update(table[column].tobytes())
-        return digest.hexdigest()[:32]
 
     # ---- queries
 
