@@ -35,10 +35,10 @@ from tb_plugin_structure.v1 import structure_pb2
 ALL = 1_000_000
 """As `downsample`: every step that the reader kept."""
 
-_DECODED_CACHE_BYTES = 64 << 20
+_DECODED_CACHE_BYTES = 32 << 20
 _BLOB_CACHE_BYTES = 64 << 20
 _ANSWER_CACHE_BYTES = 64 << 20
-_KEPT_DECODED_BYTES = _DECODED_CACHE_BYTES // 4
+_KEPT_DECODED_BYTES = _DECODED_CACHE_BYTES // 2
 """What takes more in memory is decoded when it is needed, which takes 0.1 s for 50,000 operators."""
 _MAXIMUM_GRAPH_BYTES = 32 << 20
 _DECODED_BYTES_OF_A_GRAPH_BYTE = 8
