@@ -14,13 +14,18 @@ export function sentenceOf({ tree, alignment }: Comparison): string {
     return `${header.model} is a ${header.modelClass} with ${exactNumber(Number(totals.modules))} modules and ${exactNumber(Number(totals.operators))} operators: ${sizeOf(totals)}.${error}`;
   }
   const { summary, teacherTotals, studentTotals } = alignment.message;
-  if (/×/.test(summary) || !teacherTotals || !studentTotals) return summary;
+  if (/×/.test(summary) || !teacherTotals || !studentTotals) return unbroken(summary);
   const ratios = [
     [ratio(Number(studentTotals.parameters), Number(teacherTotals.parameters)), "parameters"],
     [ratio(studentTotals.macs, teacherTotals.macs), "MACs"],
     [ratio(Number(studentTotals.activationBytes), Number(teacherTotals.activationBytes)), "activations"],
   ].filter(([value]) => value);
-  return `${summary} ${ratios.map(([value, name]) => `${value} ${name}`).join(" · ")}`;
+  return unbroken(`${summary} ${ratios.map(([value, name]) => `${value} ${name}`).join(" · ")}`);
+}
+
+/** No line ends within a ratio and what it is of. */
+function unbroken(text: string): string {
+  return text.replace(/(\d) × /g, "$1\u00a0×\u00a0");
 }
 
 function sizeOf(totals: Totals): string {
