@@ -65,9 +65,13 @@ class Assembly:
         self.shapes: list[tuple[int, ...]] = [meta[0] for meta in metas]
         for row in self.values.symbolic:
             self.shapes[row] = tuple(map(size_of, self.shapes[row]))
-        prod = math.prod
-        self.bytes = [prod(shape) * meta[2].itemsize for shape, meta in zip(self.shapes, metas, strict=True)]
+        sizes: dict[int, int] = {}  # few metas are different ones
+        for meta in metas:
+            if id(meta) not in sizes:
+                sizes[id(meta)] = math.prod(meta[0]) * meta[2].itemsize
+        self.bytes = [sizes[id(meta)] for meta in metas]
         for row in self.values.symbolic:
+            self.bytes[row] = math.prod(self.shapes[row]) * metas[row][2].itemsize
             if min(self.shapes[row], default=0) < 0:
                 self.bytes[row] = 0  # unknown, not negative
         self.producers = np.array(self.values.producers, np.int64)
@@ -231,7 +235,9 @@ class Assembly:
     def _tensors(self, index: int, rows: list[int], numbers: Sequence[int], static: StaticTables | None) -> Any:
         values, observer = self.values, self.observer
         own = observer.models[index].name if index >= 0 else ""
-        local_kernel = {kernel: position for position, kernel in enumerate(numbers)}
+        local_kernels = np.full(len(observer.kernels) + 1, -1, np.int64)  # a producer of -1 reads the last entry
+        local_kernels[numbers] = np.arange(len(numbers))
+        producer = local_kernels[self.producers[rows]].tolist() if rows else []
         # What a model is called with is its input, also when the region computed it beforehand.
         given = {
             row: argument
@@ -239,17 +245,15 @@ class Assembly:
             if call.model == index and call.parent < 0
             for argument, row in call.inputs
         }
-        origin: list[int] = []
-        producer: list[int] = []
-        parameter: list[int] = []
-        names: list[str] = []
-        for row in rows:
+        origin = [KERNEL] * len(rows)
+        parameter = [-1] * len(rows)
+        names = [""] * len(rows)
+        for position, row in enumerate(rows):
+            if producer[position] >= 0:
+                continue
             kernel = values.producers[row]
             number, name = -1, ""
-            made_here = local_kernel.get(kernel, -1) if kernel >= 0 else -1
-            if made_here >= 0:
-                kind = KERNEL
-            elif kernel >= 0 and row in given and self.owner[kernel] < 0:
+            if kernel >= 0 and row in given and self.owner[kernel] < 0:
                 kind, name = INPUT, given[row]
             elif kernel >= 0:
                 kind, name = EXTERNAL, self._external_name(kernel)
@@ -260,24 +264,17 @@ class Assembly:
                     kind, name = EXTERNAL, f"{source.model}/{source.name}"
                 elif kind in (PARAMETER, BUFFER) and static is not None:
                     number = static.row_of_path.get(source.name, -1)
-            producer.append(made_here)
-            origin.append(kind)
-            parameter.append(number)
-            names.append(name)
+            origin[position], parameter[position], names[position] = kind, number, name
         spreads = [values.spreads.get(row) for row in rows] if values.spreads else []
         metas = [values.metas[row] for row in rows]
         storages: dict[int, int] = {}
-        devices: dict[Any, str] = {}
-        layouts: dict[Any, str] = {}
-        for meta in metas:
-            if meta[3] not in devices:
-                devices[meta[3]] = str(meta[3])
-            if meta[4] not in layouts:
-                layouts[meta[4]] = str(meta[4]).removeprefix("torch.")
+        devices = {device: str(device) for device in {meta[3] for meta in metas}}
+        layouts = {layout: str(layout).removeprefix("torch.") for layout in {meta[4] for meta in metas}}
+        dtypes = {dtype: dtype_name(dtype) for dtype in {meta[2] for meta in metas}}
         return {
             "shape": list_column([self.shapes[row] for row in rows]),
             "strides": list_column([meta[1] for meta in metas]),
-            "dtype": [dtype_name(meta[2]) for meta in metas],
+            "dtype": [dtypes[meta[2]] for meta in metas],
             "device": [devices[meta[3]] for meta in metas],
             "layout": [layouts[meta[4]] for meta in metas],
             "requires_grad": [values.requires_grad[row] for row in rows],

@@ -65,6 +65,9 @@ Plan = tuple[KernelFacts, Callable[..., Any] | None, tuple[int, ...] | None, int
 """What `dispatch` needs to know of an overload: its facts; what to run, None when it is not recorded; where tensors may
 be; kind of its results' memory; whether it writes its first argument alone."""
 
+_idle: list[Any] = []
+"""Classes of modes that nobody has entered."""
+
 _plans: dict[int, Plan] = {}
 """id of an overload -> its plan, whose facts hold the overload."""
 
@@ -72,15 +75,26 @@ _plans: dict[int, Plan] = {}
 def recording_mode(observer: Observer) -> TorchDispatchMode:
     """A mode that appends to `observer` while it is entered.
 
-    The handler is set on the class afterwards and not written in its body: torch wraps what it finds there to keep its
+    torch asks the class for the handler and not the mode, so each mode that is entered has a class of its own. The
+    handler is set on the class afterwards and not written in its body: torch wraps what it finds there to keep its
     compiler out, at two microseconds a kernel. The region runs eagerly, so there is no compiler to keep out.
     """
+    try:
+        kind = _idle.pop()
+    except IndexError:
+        kind = type("RecordingMode", (HigherOrderMode,), {})
+    kind.__torch_dispatch__ = _dispatcher(observer)
+    mode: TorchDispatchMode = kind()
+    return mode
 
-    class RecordingMode(HigherOrderMode):
-        pass
 
-    RecordingMode.__torch_dispatch__ = _dispatcher(observer)  # type: ignore[assignment]
-    return RecordingMode()  # type: ignore[no-untyped-call]
+def retire(mode: Any) -> None:
+    """After a mode was left for good: its class is used again and holds nothing of what was recorded. A class that is
+    thrown away would, until the next search for reference cycles."""
+    kind = type(mode)
+    if "__torch_dispatch__" in vars(kind):
+        kind.__torch_dispatch__ = HigherOrderMode.__torch_dispatch__
+        _idle.append(kind)
 
 
 @lru_cache(maxsize=4096)
@@ -89,22 +103,30 @@ def _is_plumbing(filename: str) -> bool:
     return name == __file__.replace("\\", "/") or any(part in name for part in _PLUMBING_FILES)
 
 
-_torchs: dict[int, tuple[CodeType, bool]] = {}
-"""id of a code object -> the object, and whether it is torch's."""
+_torchs: dict[int, bool] = {}
+"""id of a code object -> whether it is torch's."""
+_asked: list[CodeType] = []
+"""The code objects in `_torchs`, kept alive so that none is taken for another."""
 
 
 def _is_torchs(code: CodeType) -> bool:
     known = _torchs.get(id(code))
-    if known is None or known[0] is not code:
-        known = _torchs[id(code)] = (code, code.co_filename.startswith(TORCH_ROOT))
-    return known[1]
+    if known is None:
+        _asked.append(code)
+        known = _torchs[id(code)] = code.co_filename.startswith(TORCH_ROOT)
+    return known
 
 
 def _users_frame(frame: Any) -> tuple[Any, ...]:
     """The innermost frame around `frame` that is not torch's, as the dispatcher records frames."""
+    known = _torchs.get
     while (frame := frame.f_back) is not None:
-        if not _is_torchs(frame.f_code):
-            return (id(frame), frame.f_code, frame.f_lasti)
+        code = frame.f_code
+        torchs = known(id(code))
+        if torchs is None:
+            torchs = _is_torchs(code)
+        if not torchs:
+            return (id(frame), code, frame.f_lasti)
     return ()
 
 
@@ -130,6 +152,7 @@ def call_sites(kernels: Sequence[Kernel], borders: Collection[int]) -> tuple[lis
     Kernels in a row are one group when they come from one frame and instruction. As frame addresses are used again, a
     module call that begins or ends between two kernels separates them: `borders` are the kernels before which one does.
     """
+    known: dict[tuple[int, ...], tuple[int, int]] = {}
     numbers: dict[tuple[int, ...], int] = {}
     written: dict[int, bool] = {}
     found: list[Site] = []
@@ -138,28 +161,54 @@ def call_sites(kernels: Sequence[Kernel], borders: Collection[int]) -> tuple[lis
     last_frame = last_site = group = -1
     for position, kernel in enumerate(kernels):
         frames = kernel[2]
-        innermost = 0
-        key: tuple[int, ...] = ()
-        chosen: list[tuple[CodeType, int]] = []
-        for at in range(0, len(frames), 3):
-            code = frames[at + 1]
-            is_written = written.get(id(code))
-            if is_written is None:
-                is_written = written[id(code)] = not _is_plumbing(code.co_filename)
-            if is_written and len(chosen) < MAXIMUM_FRAMES:
-                innermost = innermost or frames[at]
-                key += (id(code), frames[at + 2])
-                chosen.append((code, frames[at + 2]))
-        site = numbers.get(key, -1)
-        if site < 0:
-            site = numbers[key] = len(found)
-            found.append(tuple(chosen))
+        place = (*map(id, frames[1::3]), *frames[2::3])
+        seen = known.get(place)
+        if seen is None:
+            key: tuple[int, ...] = ()
+            chosen: list[tuple[CodeType, int]] = []
+            first = -1
+            for at in range(0, len(frames), 3):
+                code = frames[at + 1]
+                is_written = written.get(id(code))
+                if is_written is None:
+                    is_written = written[id(code)] = not _is_plumbing(code.co_filename)
+                if is_written and len(chosen) < MAXIMUM_FRAMES:
+                    first = at if first < 0 else first
+                    key += (id(code), frames[at + 2])
+                    chosen.append((code, frames[at + 2]))
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(found)
+                found.append(tuple(chosen))
+            seen = known[place] = number, first
+        site, first = seen
+        innermost = frames[first] if first >= 0 else 0
         if innermost != last_frame or site != last_site or position in borders:
             group += 1
             last_frame, last_site = innermost, site
         sites.append(site)
         groups.append(group)
     return found, sites, groups
+
+
+def _outlined(value: Any, inputs: list[Tensor]) -> Any:
+    """An argument with its tensors replaced by marks; the tensors are appended to `inputs`."""
+    if isinstance(value, Tensor):
+        inputs.append(value)
+        position = len(inputs) - 1
+        return _MARKS[position] if position < len(_MARKS) else {"t": position}
+    if isinstance(value, (list, tuple)):
+        return [_outlined(item, inputs) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _outlined(item, inputs) for key, item in value.items()}
+    return value
+
+
+def _tensors_in(args: Any, kwargs: Any) -> list[Tensor]:
+    """The tensor arguments in the order of their marks."""
+    found: list[Tensor] = []
+    _outlined((args, kwargs or {}), found)
+    return found
 
 
 def _dispatcher(observer: Observer) -> Callable[..., Any]:
@@ -192,24 +241,6 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
     def unknown(tensor: Tensor, facts: KernelFacts) -> int:
         return values.constant(tensor) if facts.takes_constant else values.unknown(tensor)
 
-    def outlined(value: Any, inputs: list[Tensor]) -> Any:
-        """An argument with its tensors replaced by marks; the tensors are appended to `inputs`."""
-        if isinstance(value, Tensor):
-            inputs.append(value)
-            position = len(inputs) - 1
-            return marks[position] if position < len(marks) else {"t": position}
-        if isinstance(value, (list, tuple)):
-            return [outlined(item, inputs) for item in value]
-        if isinstance(value, dict):
-            return {str(key): outlined(item, inputs) for key, item in value.items()}
-        return value
-
-    def tensors_in(args: Any, kwargs: Any) -> list[Tensor]:
-        """The tensor arguments in the order of their marks."""
-        found: list[Tensor] = []
-        outlined((args, kwargs or {}), found)
-        return found
-
     def reached(row: int, tensor: Tensor) -> None:
         """A value that requires a gradient is read for the first time: only now autograd says how it was made.
 
@@ -226,7 +257,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         if memory == FRESH and type(result) is tuple and all(isinstance(item, Tensor) for item in result):
             kernel_outputs[kernel] = tuple([add_value(tensor, kernel, -1) for tensor in result])
             return
-        inputs = tensors_in(args, kwargs)
+        inputs = _tensors_in(args, kwargs)
         made: list[int] = []
         for _, tensor in named_tensors(result):
             row = -1
@@ -282,26 +313,31 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if observer.paused or (not stack and not observer.outside_is_recorded()):
             return func(*args, **kwargs) if kwargs else func(*args)
-        frame: Any = get_frame().f_back
-        if frame is None and elsewhere():
-            return func(*args, **kwargs) if kwargs else func(*args)
+        frame: Any = None
+        try:
+            frame = get_frame(1)
+        except ValueError:  # no Python runs below this
+            if elsewhere():
+                return func(*args, **kwargs) if kwargs else func(*args)
         try:
             facts, run, positions, memory, writes_first = known_plan(id(func)) or _plan_of(func)
             if run is None:
                 return func(*args, **kwargs) if kwargs else func(*args)
-            rows: list[int] = []
+            rows: tuple[int, ...] = ()
             named: Any = None
             if positions is None or kwargs:
                 inputs: list[Tensor] = []
-                template = [outlined(value, inputs) for value in args]
+                template = [_outlined(value, inputs) for value in args]
                 if kwargs:
-                    named = {key: outlined(value, inputs) for key, value in kwargs.items()}
+                    named = {key: _outlined(value, inputs) for key, value in kwargs.items()}
+                found: list[int] = []
                 for tensor in inputs:
                     reference = known_reference(id(tensor))
                     row = reference.row if reference is not None and reference() is tensor else unknown(tensor, facts)
                     if tensor.requires_grad and not requires_grad[row]:
                         reached(row, tensor)
-                    rows.append(row)
+                    found.append(row)
+                rows = tuple(found)
             else:  # the same without lists in between
                 template = [*args]
                 count = len(template)
@@ -317,7 +353,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                         )
                         if tensor.requires_grad and not requires_grad[row]:
                             reached(row, tensor)
-                        rows.append(row)
+                        rows += (row,)
             kernel = len(kernels)
             if writes:
                 also = [other for row in rows if storages[row] in writes for other in values.through_storage(row)]
@@ -329,14 +365,15 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
             while frame is not None:
                 code = frame.f_code
                 if code is calls_hooked or code is calls_forward or len(frames) >= most_entries:
+                    if frames and is_torchs(frames[-2]):
+                        frames += users_frame(frame)  # a layer of torch: who called it says more than its own line
                     break
                 frames += (id(frame), code, frame.f_lasti)
                 frame = frame.f_back
-            if frame is not None and frames and is_torchs(frames[-2]):
-                frames += users_frame(frame)  # a layer of torch: who called it says more than its own line
             frame = None
             call = stack[-1] if stack else OUTSIDE
-            entry: Any = (facts, call, frames, rows, template, named, sequence_number(), grad_enabled())
+            # Tuples of plain values, and no lists: the search for reference cycles lets go of them when it sees them.
+            entry: Any = (facts, call, frames, rows, tuple(template), named, sequence_number(), grad_enabled())
             append_kernel(entry)
             if listeners:
                 for listener in listeners:
@@ -349,7 +386,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
             result = run(*args, **kwargs) if kwargs else run(*args)
         except BaseException as error:
             append_outputs(())
-            observer.kernel_failed(error, facts.name, tensors_in(args, kwargs))
+            observer.kernel_failed(error, facts.name, _tensors_in(args, kwargs))
             raise
         try:
             if not isinstance(result, Tensor):
@@ -364,7 +401,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                 else:
                     append_outputs(())
                     record_writes(args, kwargs, kernel, facts)
-                    if result is not next(iter(tensors_in(args, kwargs)), None):
+                    if result is not next(iter(_tensors_in(args, kwargs)), None):
                         record_outputs(result, kernel, args, kwargs, rows, memory)
             elif memory == FRESH:
                 append_outputs((add_value(result, kernel, -1),))
@@ -384,7 +421,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
 
     def dispatch_looking_again(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Where tensors may be given other memory, which no kernel shows."""
-        for tensor in tensors_in(args, kwargs):
+        for tensor in _tensors_in(args, kwargs):
             values.look_again(tensor)
         return dispatch(self, func, types, args, kwargs)
 

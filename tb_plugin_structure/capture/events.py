@@ -28,7 +28,7 @@ class Kernel(NamedTuple):
     call: int
     frames: tuple[Any, ...]
     inputs: tuple[int, ...]
-    args: list[Any]
+    args: tuple[Any, ...]
     kwargs: dict[str, Any] | None
     sequence: int
     grad_enabled: bool
@@ -49,17 +49,18 @@ class KernelContext:
 class ModuleCall:
     """One call of a module while and after it runs."""
 
-    end = -1
-    inputs: Sequence[tuple[str, int]] = ()
-    outputs: Sequence[tuple[str, int]] = ()
-    raised = False
-    context: KernelContext | None = None
+    __slots__ = ("begin", "context", "end", "inputs", "model", "module", "outputs", "parent", "raised")
 
     def __init__(self, model: int, module: int, parent: int, begin: int) -> None:
         self.model = model
         self.module = module
         self.parent = parent
         self.begin = begin
+        self.end = -1
+        self.inputs: Sequence[tuple[str, int]] = ()
+        self.outputs: Sequence[tuple[str, int]] = ()
+        self.raised = False
+        self.context: KernelContext | None = None
 
 
 NO_CALL = KernelContext("", "", 0, None)

@@ -159,9 +159,9 @@ def plain_attributes(module: nn.Module) -> dict[str, Any]:
     Numbers, strings and None are given as they are, the rest as text; see :func:`attribute_texts`.
     """
     found: dict[str, Any] = {}
-    for name, value in module.__dict__.items():
-        if name[0] == "_" or name == "training":
-            continue
+    public = {name: value for name, value in module.__dict__.items() if name[0] != "_"}
+    public.pop("training", None)
+    for name, value in public.items():
         if type(value) in _NUMBERS_AND_TEXT:
             found[name] = value
         elif (text := _plain_text(value)) is not None:
@@ -178,6 +178,10 @@ def attribute_texts(attributes: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value)[:MAXIMUM_ATTRIBUTE_TEXT] for name, value in attributes.items()}
 
 
+def _is_plain(value: Any) -> bool:
+    return type(value) in _NUMBERS_AND_TEXT or isinstance(value, (int, float, str))
+
+
 def _plain_text(value: Any) -> str | None:
     if value is None or isinstance(value, (bool, int, float, complex)):
         return str(value)
@@ -186,8 +190,8 @@ def _plain_text(value: Any) -> str | None:
     if isinstance(value, (torch.dtype, torch.device)):
         return str(value).removeprefix("torch.")
     if isinstance(value, (tuple, list, torch.Size)):
-        if len(value) <= 16 and all(isinstance(item, (bool, int, float, str, type(None))) for item in value):
-            return "(" + ", ".join(str(item) for item in value) + ")"
+        if len(value) <= 16 and all(map(_is_plain, value)):
+            return "(" + ", ".join(map(str, value)) + ")"
         return None
     if callable(value) and not isinstance(value, (nn.Module, type, Tensor)):
         name = getattr(value, "__name__", None)

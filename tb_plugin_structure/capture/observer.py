@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tb_plugin_structure.capture import provenance
 from tb_plugin_structure.capture.collection import RarerCollections
-from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode
+from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode, retire
 from tb_plugin_structure.capture.events import NO_CALL, Failure, Kernel, KernelContext, ModuleCall, outline
 from tb_plugin_structure.capture.exchanged_memory import exchanges_memory, swaps_tensors
 from tb_plugin_structure.capture.module_hooks import Hooks, module_hooks
@@ -134,6 +134,7 @@ class Observer:
         try:
             if mode is not None:
                 mode.__exit__(None, None, None)
+                retire(mode)
         finally:
             for handle in self._handles:
                 handle.remove()
@@ -153,6 +154,12 @@ class Observer:
         self.owner_of.clear()
         for model in self.models:
             model.table.release()
+
+    def forget(self) -> None:
+        """Let go of what was recorded, too: it was put together, and nobody reads it again."""
+        for recorded in (self.kernels, self.kernel_outputs, self.calls, self.also_reads):
+            recorded.clear()
+        self.values = Values()
 
     # ---- kernels
 

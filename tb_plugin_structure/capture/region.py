@@ -87,9 +87,10 @@ class Region:
         self._observer = (Observer if structures else ListeningObserver)(self._observed, listeners)
         self._optimizer = optimizer
         self._gradients = GradientFlow(self._observed, optimizer) if gradients and structures else None
+        kernels = self._observer.kernels
         self._progress = Progress(
             f"Recording {', '.join(models)}",
-            count=lambda: len(self._observer.kernels),
+            count=lambda: len(kernels),
             unit="kernels",
             shown=progress,
         )
@@ -123,6 +124,10 @@ class Region:
             self._progress.__exit__(None, None, None)
 
     def _finish(self, error: BaseException | None) -> None:
+        with without_collection():
+            self._put_together(error)
+
+    def _put_together(self, error: BaseException | None) -> None:
         self._exits.close()
         if self._attention is not None:
             self.attention = self._attention.captures
@@ -132,8 +137,7 @@ class Region:
                 capture.notes.append(f"incomplete: recording stopped on {type(fault).__name__}: {fault}")
             return
         try:
-            with without_collection():
-                self._assemble(error)
+            self._assemble(error)
         except Exception as fault:
             if self._strict and error is None:
                 raise
@@ -189,9 +193,11 @@ class Region:
                 index: int = index, static: StaticTables = static, notes: Sequence[str] = notes, config: Any = config
             ) -> Structure:
                 with without_collection():
-                    return Assembly(observer, source).structure(
+                    built = Assembly(observer, source).structure(
                         index, static, variant=variant, config=config, notes=notes
                     )
+                    observer.forget()
+                    return built
 
             self.structures[model.name] = Structure.deferred(build)
         observer.release()

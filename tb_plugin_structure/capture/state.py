@@ -116,7 +116,7 @@ class _Contents:
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+    return torch.cat([tensor if tensor.dim() == 1 else tensor.reshape(-1) for tensor in tensors])
 
 
 def _unchanged(tensors: Sequence[Tensor], shapes: Sequence[torch.Size], before: Tensor) -> bool:

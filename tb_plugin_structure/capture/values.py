@@ -95,6 +95,7 @@ class Values:
     def __init__(self, *, swapped: bool = False) -> None:
         self._refer: type[TensorReference] | type[HeldTensor] = HeldTensor if swapped else TensorReference
         self.metas: list[Any] = []
+        """A :class:`Meta` for each row, as a plain tuple; equal ones are one object."""
         self.producers: list[int] = []
         self.storages: list[int] = []
         self.requires_grad = bytearray()
@@ -114,6 +115,7 @@ class Values:
         """The same for leaves of the autograd graph, by row."""
         self._registered: dict[int, Registered] = {}
         self._byte_ranges: dict[int, tuple[int, int]] = {}
+        """id of a meta -> what it covers."""
         self._by_address: dict[int, TensorReference | HeldTensor] = {}
         self.spreads: dict[int, Spread] = {}
         """Row of a value that is spread over processes -> how."""
@@ -130,6 +132,7 @@ class Values:
         kernels, where it takes several times as long.
         """
         registered, references, by_address = self._registered, self.references, self._by_address
+        add, sources = self.add, self.sources
         for tensor, source in tensors:
             key = id(tensor)
             if key in registered:
@@ -140,7 +143,7 @@ class Values:
                 if address in by_address:
                     self._new(tensor, source)
                 else:
-                    self.sources[self.add(tensor, -1, -1)] = source
+                    sources[add(tensor, -1, -1)] = source
                 reference = references.pop(key)
             registered[key] = Registered(tensor, source, reference, address)
 
@@ -350,9 +353,10 @@ class Values:
 
     def _byte_range(self, row: int) -> tuple[int, int]:
         """First byte and one past the last byte of a value within its storage; the whole storage if not strided."""
-        known = self._byte_ranges.get(row)
+        meta = self.metas[row]
+        known = self._byte_ranges.get(id(meta))
         if known is None:
-            known = self._byte_ranges[row] = _bytes_of(Meta(*self.metas[row]))
+            known = self._byte_ranges[id(meta)] = _bytes_of(Meta(*meta))
         return known
 
 
@@ -360,8 +364,10 @@ def _adder(values: Values) -> Callable[[Tensor, int, int], int]:
     """What adds a row, with the columns in its closure: it runs for every result of every kernel."""
     add_producer, add_storage, add_meta = values.producers.append, values.storages.append, values.metas.append
     add_flag, producers, references = values.requires_grad.append, values.producers, values.references
-    by_address, refer = values._by_address, values._refer
+    by_address, refer, spreads, symbolic = values._by_address, values._refer, values.spreads, values.symbolic
     distributed = distributed_tensor_class()
+    one_of: dict[Any, Any] = {}
+    same = one_of.setdefault
 
     def add(tensor: Tensor, producer: int, storage: int) -> int:
         row = len(producers)
@@ -371,20 +377,23 @@ def _adder(values: Values) -> Callable[[Tensor, int, int], int]:
         reference = refer(tensor)
         reference.row = row
         references[id(tensor)] = reference
-        if distributed is not None and isinstance(tensor, distributed) and (spread := spread_of(tensor)):
-            values.spreads[row] = spread
-        layout = tensor.layout
+        kind, layout = type(tensor), tensor.layout
+        if distributed is not None and kind not in _ORDINARY and isinstance(tensor, distributed):
+            spread = spread_of(tensor)
+            if spread:
+                spreads[row] = spread
         if layout is not _STRIDED:
             add_meta(unusual_meta(tensor))
-            values.symbolic.append(row)
+            symbolic.append(row)
             return row
         try:
-            add_meta((tensor.shape, tensor.stride(), tensor.dtype, tensor.device, layout, tensor.storage_offset()))
-        except (RuntimeError, NotImplementedError):
+            meta = (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, layout, tensor.storage_offset())
+            add_meta(same(meta, meta))
+        except (RuntimeError, NotImplementedError, TypeError):  # it has no strides, or sizes that are symbols
             add_meta(unusual_meta(tensor))
-            values.symbolic.append(row)
+            symbolic.append(row)
             return row
-        if type(tensor) is FakeTensor:
+        if kind is FakeTensor:
             return row
         try:
             address = tensor.data_ptr()
