@@ -78,8 +78,9 @@ class ListeningObserver(Observer):
                 return
 
 
-_facts: dict[Any, KernelFacts] = {}
-"""Overload -> its facts, for all regions: reading a schema takes longer than many a kernel."""
+_facts: dict[int, KernelFacts] = {}
+"""id of an overload -> its facts, which hold the overload; for all regions, as reading a schema takes longer than many
+a kernel."""
 
 
 def _dispatcher(observer: Observer) -> Callable[..., Any]:
@@ -88,9 +89,9 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        facts = known(func)
+        facts = known(id(func))
         if facts is None:
-            facts = _facts[func] = facts_of(func)
+            facts = _facts[id(func)] = facts_of(func)
         if not stack or not listeners or observer.paused or facts.skipped or _in_backward() != -1:
             return facts.run(*args, **kwargs)
         try:

@@ -33,6 +33,10 @@ _VIEW = "view"
 _CONVOLUTIONS = ("aten::convolution", "aten::conv2d", "aten::conv1d", "aten::_convolution")
 
 
+_Handlers = tuple[Callable[..., None] | None, Callable[..., None] | None, str, Any]
+"""What to call before and after an operator, its name, and the operator itself: ids are of what is alive."""
+
+
 class AttentionListener:
     """Attach to an observer; read :attr:`captures` after :meth:`close`.
 
@@ -55,7 +59,7 @@ class AttentionListener:
         }
         self._fused = FusedRoute(self._models, self.options)
         self._softmax = SoftmaxRoute(self._models, self.options)
-        self._handlers: dict[Any, tuple[Callable[..., None] | None, Callable[..., None] | None, str]] = {}
+        self._handlers: dict[int, _Handlers] = {}
         self._call: Any = None
         self._model: ModelAttention | None = None
         self._interface = interface.InterfaceListener(self) if self.options.interface else None
@@ -88,7 +92,7 @@ class AttentionListener:
                 return
             self._call, self._model = call, model
             model.ran.add(call.module_path)
-        handler, _, name = self._handlers.get(func) or self._handler(func)
+        handler, _, name, _ = self._handlers.get(id(func)) or self._handler(func)
         if handler is not None and _in_backward() == -1:
             try:
                 with aside():
@@ -99,7 +103,7 @@ class AttentionListener:
 
     def after_kernel(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, call: Any) -> None:
         """The kernel has run and gave `result`."""
-        _, handler, name = self._handlers.get(func) or self._handler(func)
+        _, handler, name, _ = self._handlers.get(id(func)) or self._handler(func)
         if handler is None or call is None or call.model not in self._models or _in_backward() != -1:
             return
         try:
@@ -114,7 +118,7 @@ class AttentionListener:
         words = f"reading it failed ({type(error).__name__}: {str(error)[:160]})"
         self._models[call.model].reason(call.module_path, words)
 
-    def _handler(self, func: Any) -> tuple[Callable[..., None] | None, Callable[..., None] | None, str]:
+    def _handler(self, func: Any) -> _Handlers:
         schema = getattr(func, "_schema", None)
         name = schema.name if schema is not None else str(getattr(func, "__name__", func))
         before = self._fused.handler(func, name)
@@ -129,7 +133,7 @@ class AttentionListener:
             after = self._embedding
         elif probe.takes_query_key_value(func):
             after = self._fused.unknown_kernel
-        known = self._handlers[func] = (before, after, name)
+        known = self._handlers[id(func)] = (before, after, name, func)
         return known
 
     def _convolution(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
