@@ -9,16 +9,16 @@ import { auditColumns } from "./audit_columns";
 import { AuditRows } from "./audit_rows";
 
 /** ResNet-50 → ResNet-18 in small: the model, layer1 with one block and a leaf, the teacher's extra block, fc. */
-function resnetAudit(): AuditRows {
+function resnetAudit(layer1 = "layer1"): AuditRows {
   const fixture = new TableFixture();
   const rows = fixture.table("rows", {
     pair: [0, 1, 2, 3, 4, 5],
     teacher: [0, 1, 2, 3, 9, 20],
     student: [0, 1, 2, 3, -1, 12],
     level: [0, 1, 2, 3, 2, 1],
-    stage: ["", "layer1", "layer1", "layer1", "layer1", "fc"],
-    teacher_path: ["", "layer1", "layer1.2", "layer1.2.conv1", "layer1.0", "fc"],
-    student_path: ["", "layer1", "layer1.1", "layer1.1.conv1", "", "fc"],
+    stage: ["", layer1, layer1, layer1, layer1, "fc"],
+    teacher_path: ["", layer1, `${layer1}.2`, `${layer1}.2.conv1`, `${layer1}.0`, "fc"],
+    student_path: ["", layer1, `${layer1}.1`, `${layer1}.1.conv1`, "", "fc"],
     teacher_class: ["ResNet", "Sequential", "Bottleneck", "Conv2d", "Bottleneck", "Linear"],
     student_class: ["ResNet", "Sequential", "BasicBlock", "Conv2d", "", "Linear"],
     kind: [2, 2, 4, 2, 6, 2],
@@ -72,7 +72,7 @@ function resnetAudit(): AuditRows {
     student_activation_bytes: [1, 1, 1, 1, 0, 1],
   });
   const stages = fixture.table("stages", {
-    stage: ["layer1", "fc"],
+    stage: [layer1, "fc"],
     teacher_parameters: [215808, 2049000],
     student_parameters: [147968, 513000],
     teacher_macs: [667942912, 2048000],
@@ -97,6 +97,13 @@ describe("the rows of an audit", () => {
 
   it("nests blocks under their stage and leaves under their block", () => {
     expect([...rows.parentOf]).toEqual([-1, 0, 1, 2, 1, 0]);
+  });
+
+  it("keeps the end of a path that a column would cut: the number of the block", () => {
+    const encoder = resnetAudit("encoder.layer1");
+    expect(encoder.nestedPath("teacher", 2)).toBe("…2");
+    expect(encoder.nestedPath("student", 3)).toBe("…conv1");
+    expect(rows.nestedPath("teacher", 2)).toBe("layer1.2");
   });
 
   it("numbers stages in execution order", () => {

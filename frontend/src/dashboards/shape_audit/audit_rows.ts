@@ -13,7 +13,7 @@ export interface Dimension {
 
 export const LEVELS = ["model", "stage", "block", "leaf"] as const;
 
-const LONGEST_FULL_PATH = 20;
+const LONGEST_FULL_PATH = 14;
 
 /** The rows of an audit, addressed by number; nothing is copied out of the received columns. */
 export class AuditRows {
