@@ -71,7 +71,7 @@ CASES: dict[str, tuple[str, Callable[[int], Pair]]] = {
     "flat": ("irregular, one flat module", flat_graph),
     "branching": ("irregular, random names", branching_graph),
     "wide": ("irregular, all modules side by side", wide_graph),
-    "deep": ("irregular, 2,000 levels deep", deep_graph),
+    "deep": ("irregular, 1,000 levels deep", deep_graph),
     "decoder": ("decoder, 80 against 32 layers", decoder),
     "experts": ("256 experts, 4 against 2 layers", experts),
 }

@@ -68,8 +68,8 @@ def branching(operators: int, seed: int) -> Module:
     return _layered(operators, seed, (1, 6), (1, 6), 8)
 
 
-def deep(operators: int, seed: int, depth: int = 2_000) -> Module:
-    """Modules that lie in one another `depth` levels deep, three leaves in each."""
+def deep(operators: int, seed: int, depth: int = 1_000) -> Module:
+    """Modules that lie in one another `depth` levels deep (records nest 1,024 deep at most), three leaves in each."""
     draw, numbers, left = random.Random(seed), count_up(), operators
     most = max(2, operators // depth // 2)
     root = module("", "Model", [])

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tb_plugin_structure.analysis.alignment.collector import collection_paused
-from tb_plugin_structure.analysis.alignment.confidence import UNPAIRED, confidence
+from tb_plugin_structure.analysis.alignment.confidence import UNPAIRED, nested_confidences, own_confidences
 from tb_plugin_structure.analysis.alignment.counts import kind_counts
 from tb_plugin_structure.analysis.alignment.flow import pair_by_flow
 from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
 from tb_plugin_structure.analysis.alignment.matching import Matcher
-from tb_plugin_structure.analysis.alignment.merged import Row, merge
+from tb_plugin_structure.analysis.alignment.merged import Merged, Row, merge
 from tb_plugin_structure.analysis.alignment.nesting import pair_composites
 from tb_plugin_structure.analysis.alignment.opaque_layers import pair_opaque_layers
 from tb_plugin_structure.analysis.alignment.operators import OperatorPairs, align_operators
@@ -21,8 +23,8 @@ from tb_plugin_structure.analysis.alignment.pair_kinds import (
     DELETED,
     INSERTED,
     MOVED,
-    OwnKinds,
-    whole_kind,
+    own_kinds,
+    whole_kinds,
 )
 from tb_plugin_structure.analysis.alignment.pins import Pins, check_pins, pinned_nodes, respect_pins
 from tb_plugin_structure.analysis.alignment.policies import POLICIES, PolicyError
@@ -33,7 +35,7 @@ from tb_plugin_structure.analysis.alignment.tree_building import build_tree
 from tb_plugin_structure.records.schema import ALIGNMENT_OPERATOR_PAIRS, ALIGNMENT_PAIRS
 from tb_plugin_structure.records.strings import StringPool, Strings
 from tb_plugin_structure.records.structure import Structure
-from tb_plugin_structure.records.table import Table, encode_table
+from tb_plugin_structure.records.table import Array, Table, encode_table
 from tb_plugin_structure.v1 import alignment_pb2
 
 Policy = str | Mapping[str, "str | Sequence[int]"]
@@ -94,117 +96,90 @@ class Alignment:
         outcome.links += pair_by_place(self._tree_t, self._tree_s, outcome.links)
         outcome.links = respect_pins(outcome.links, self._pairs_pinned, self._alone, self._tree_t, self._tree_s)
         self._matches = outcome.stacks
-        self.rows = self._merged(outcome.links, matcher)
+        self.rows = self._rows(outcome.links, matcher)
         self.stacks = [self._stack(match, matcher) for match in outcome.stacks]
         self.counts = kind_counts(self.rows, teacher, student)
         self.edits = edit_script(self.rows, self.stacks, teacher, student)
 
-    def _merged(self, links: list[Link], matcher: Matcher) -> list[Row]:
+    def _rows(self, links: list[Link], matcher: Matcher) -> list[Row]:
+        """The merged tree: order, kinds, confidence and reasons, found for all rows at once."""
         tree_t, tree_s = self._tree_t, self._tree_s
         best: dict[tuple[int, int], Link] = {}
         for link in links:
             call_t, call_s = tree_t.call[link.teacher], tree_s.call[link.student]
             if call_t >= 0 and call_s >= 0:
                 best.setdefault((call_t, call_s), link)
-        parent_t = self.teacher.module_calls["parent"].tolist()
-        parent_s = self.student.module_calls["parent"].tolist()
-        self._links = best
-        self._own_kinds = OwnKinds(tree_t, tree_s)
-        rows, place = merge(list(best), parent_t, parent_s)
-        self._group(rows)
-        for pair, link in best.items():
-            row = rows[place[pair]]
-            row.stack = link.stack
-            if link.stack >= 0 and self._matches[link.stack].interchangeable and link.how == "policy":
-                row.alternatives = self._alternatives(link)
-        self._mark_unpaired_blocks(rows)
-        for number in range(len(rows) - 1, -1, -1):
-            self._set_kind(rows, number, best)
-        root = next((rows[place[pair]] for pair, link in best.items() if link.how == "root"), None)
-        for pair, link in best.items():
-            if root is not None and link.how == "wrapper":
-                rows[place[pair]].kind = root.kind
-        for row in rows:
-            self._set_confidence(rows, row, best, matcher)
+        pairs = list(best.values())
+        parents_t, parents_s = (
+            structure.module_calls["parent"].astype(np.int64) for structure in (self.teacher, self.student)
+        )
+        merged = merge(list(best), parents_t, parents_s)
+        is_pair = merged.pair >= 0
+        places = merged.pair[is_pair]
+        kinds = self._kinds(merged, pairs)
+        evidence = reasons(
+            pairs,
+            _by_pair(kinds, merged.pair, len(pairs)),
+            self._matches,
+            tree_t,
+            tree_s,
+            (matcher.teacher.sketches, matcher.student.sketches) if matcher.blocks.has_weights else None,
+        )
+        confidence = np.full(len(kinds), UNPAIRED)
+        confidence[is_pair] = own_confidences(pairs, self._matches)[places]
+        certain = np.zeros(len(kinds), bool)
+        certain[is_pair] = np.array([link.how == "pin" for link in pairs], bool)[places]
+        nested = nested_confidences(confidence.tolist(), merged.parent, is_pair.tolist(), certain.tolist())
+        groups = _groups(merged.teacher, merged.student)
+        rows = [
+            Row(teacher, student, parent, kind, stated, evidence[pair] if pair >= 0 else (), group, -1, (), children)
+            for teacher, student, parent, kind, stated, pair, group, children in zip(
+                merged.teacher, merged.student, merged.parent, kinds, nested, merged.pair.tolist(), groups,
+                merged.children, strict=True,
+            )
+        ]  # fmt: skip
+        self._mark_stacks(rows, [pairs[pair] if pair >= 0 else None for pair in merged.pair.tolist()])
         return rows
 
-    def _mark_unpaired_blocks(self, rows: list[Row]) -> None:
-        """Blocks that their stack leaves without counterpart belong to it too."""
+    def _kinds(self, merged: Merged, pairs: list[Link]) -> list[int]:
+        """The kind of each row."""
+        nodes = np.array([link[:2] for link in pairs], np.int64).reshape(-1, 2)
+        own = own_kinds(self._tree_t, self._tree_s, nodes[:, 0], nodes[:, 1])
+        own[[place for place, link in enumerate(pairs) if link.how == "moved"]] = MOVED
+        of_row = np.where(np.array(merged.teacher) < 0, INSERTED, DELETED)
+        is_pair = merged.pair >= 0
+        of_row[is_pair] = own[merged.pair[is_pair]]
+        kinds = whole_kinds(of_row.tolist(), merged.parent)
+        root = next((place for place, link in enumerate(pairs) if link.how == "root"), -1)
+        wrappers = [place for place, link in enumerate(pairs) if link.how == "wrapper"]
+        if wrappers and root >= 0:  # a wrapper is what it wraps
+            row_of = {pair: row for row, pair in enumerate(merged.pair.tolist())}
+            for place in wrappers:
+                kinds[row_of[place]] = kinds[row_of[root]]
+        return kinds
+
+    def _mark_stacks(self, rows: list[Row], links: list[Link | None]) -> None:
+        """Which rows are blocks of which stack, also those that their stack leaves without counterpart; and what would
+        fit as well."""
+        if not self._matches:
+            return
         of_t: dict[int, int] = {}
         of_s: dict[int, int] = {}
         for number, match in enumerate(self._matches):
             of_t.update((self._tree_t.call[element], number) for element in match.teacher.elements)
             of_s.update((self._tree_s.call[element], number) for element in match.student.elements)
-        for row in rows:
-            if row.student < 0:
-                row.stack = of_t.get(row.teacher, -1)
-            elif row.teacher < 0:
-                row.stack = of_s.get(row.student, -1)
+        for row, link in zip(rows, links, strict=True):
+            if link is None:
+                row.stack = of_t.get(row.teacher, -1) if row.student < 0 else of_s.get(row.student, -1)
+            elif link.stack >= 0:
+                row.stack = link.stack
+                if self._matches[link.stack].interchangeable and link.how == "policy":
+                    row.alternatives = self._alternatives(link)
 
     def _alternatives(self, link: Link) -> list[int]:
         match = self._matches[link.stack]
         calls = [self._tree_t.call[element] for element in match.teacher.elements if element != link.teacher]
         return [call for call in calls if call >= 0][:_MOST_ALTERNATIVES]
-
-    @staticmethod
-    def _group(rows: list[Row]) -> None:
-        """Number the connected sets of rows that share a call."""
-        owner: dict[tuple[str, int], int] = {}
-        root = list(range(len(rows)))
-
-        def find(number: int) -> int:
-            while root[number] != number:
-                root[number] = root[root[number]]
-                number = root[number]
-            return number
-
-        several_t, several_s = (
-            {call for call, count in Counter(calls).items() if count > 1 and call >= 0}
-            for calls in ((row.teacher for row in rows), (row.student for row in rows))
-        )
-        for number, row in enumerate(rows):
-            for side, call, several in (("t", row.teacher, several_t), ("s", row.student, several_s)):
-                if call not in several:
-                    continue
-                other = owner.setdefault((side, call), number)
-                if other != number:
-                    root[find(number)] = find(other)
-        members: defaultdict[int, list[int]] = defaultdict(list)
-        for number, row in enumerate(rows):
-            if row.teacher in several_t or row.student in several_s:
-                members[find(number)].append(number)
-        group = 0
-        for numbers in members.values():
-            if len(numbers) > 1:
-                for number in numbers:
-                    rows[number].group = group
-                group += 1
-
-    def _set_kind(self, rows: list[Row], number: int, best: dict[tuple[int, int], Link]) -> None:
-        row = rows[number]
-        if row.teacher < 0:
-            row.kind = INSERTED
-            return
-        if row.student < 0:
-            row.kind = DELETED
-            return
-        link = best[row.teacher, row.student]
-        if link.how == "moved":
-            row.kind = MOVED
-            return
-        own = self._own_kinds.of(link.teacher, link.student)
-        row.kind = whole_kind(own, (rows[child].kind for child in row.children)) if row.children else own
-
-    def _set_confidence(self, rows: list[Row], row: Row, best: dict[tuple[int, int], Link], matcher: Matcher) -> None:
-        above = rows[row.parent] if row.parent >= 0 else None
-        if row.teacher < 0 or row.student < 0:
-            row.confidence = min(UNPAIRED, above.confidence if above is not None else 1.0)
-            return
-        link = best[row.teacher, row.student]
-        parent = above.confidence if above is not None and above.teacher >= 0 and above.student >= 0 else 1.0
-        match = self._matches[link.stack] if link.stack >= 0 else None
-        row.confidence = confidence(link, parent, match)
-        row.evidence = reasons(link, match, self._tree_t, self._tree_s, matcher, row.kind)
 
     def _stack(self, match: StackMatch, matcher: Matcher) -> alignment_pb2.Stack:
         count_t, count_s = len(match.teacher.elements), len(match.student.elements)
@@ -364,6 +339,38 @@ class Alignment:
 
     def __repr__(self) -> str:
         return f"Alignment({self.teacher.name!r} → {self.student.name!r}: {self.summary()})"
+
+
+def _by_pair(values: Sequence[int], pair: Array, count: int) -> list[int]:
+    """Values of rows, in the order of the pairs that rows show."""
+    found = np.zeros(count, np.int64)
+    is_pair = pair >= 0
+    found[pair[is_pair]] = np.array(values, np.int64)[is_pair]
+    listed: list[int] = found.tolist()
+    return listed
+
+
+def _groups(teacher: Sequence[int], student: Sequence[int]) -> list[int]:
+    """Number the connected sets of rows that share a call; -1 for rows that share none."""
+    found = [-1] * len(teacher)
+    of_call: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for side, calls in (("t", teacher), ("s", student)):
+        several = {call for call, count in Counter(calls).items() if count > 1 and call >= 0}
+        for row, call in enumerate(calls):
+            if call in several:
+                of_call[side, call].append(row)
+    group = 0
+    for first in sorted({row for rows in of_call.values() for row in rows}):
+        if found[first] >= 0:
+            continue
+        work = [first]
+        while work:
+            row = work.pop()
+            if found[row] < 0:
+                found[row] = group
+                work += [*of_call.get(("t", teacher[row]), ()), *of_call.get(("s", student[row]), ())]
+        group += 1
+    return found
 
 
 def _check_policy(policy: Policy) -> None:

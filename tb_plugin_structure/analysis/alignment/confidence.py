@@ -7,10 +7,13 @@ nobody looked at beforehand are harder. ``docs/alignment.md`` has the reliabilit
 
 from __future__ import annotations
 
-from math import exp
+from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
+from tb_plugin_structure.records.table import Array
 
 _FIXED: Final = {
     "pin": 1.0,
@@ -33,28 +36,39 @@ UNPAIRED: Final = 0.9
 """That a module without counterpart has none."""
 
 
-def confidence(link: Link, parent: float, match: StackMatch | None) -> float:
-    """Confidence in [0, 1] of one pair.
-
-    Args:
-        link: The pair, with its score and the best score either side had elsewhere.
-        parent: Confidence of the pair it lies in; a pair is no surer than what it lies in.
-        match: The stacks of which it is a block; None otherwise.
-    """
-    if link.how == "pin":
-        return 1.0
-    return min(parent, _own(link, match))
-
-
-def _own(link: Link, match: StackMatch | None) -> float:
-    if link.how in _FIXED:
-        return _FIXED[link.how]
-    if link.how == "policy" and match is not None and match.interchangeable:
-        return END_BLOCK if _at_an_end(link, match) else INNER_BLOCK
-    value = 0.6 + 0.385 / (1.0 + exp(-9.0 * (link.score - 0.35)))
-    return 0.85 * value if link.how == "moved" else value
+def own_confidences(links: Sequence[Link], stacks: Sequence[StackMatch]) -> Array:
+    """Confidence of each pair, whatever it lies in: by what made it, and for leaves by how much speaks for it."""
+    score = np.array([link.score for link in links])
+    value = 0.6 + 0.385 / (1.0 + np.exp(-9.0 * (score - 0.35)))
+    for place, link in enumerate(links):
+        if link.how in _FIXED:
+            value[place] = _FIXED[link.how]
+        elif link.how == "moved":
+            value[place] *= 0.85
+        elif link.how == "policy" and link.stack >= 0 and stacks[link.stack].interchangeable:
+            value[place] = END_BLOCK if _at_an_end(link, stacks[link.stack]) else INNER_BLOCK
+    return value
 
 
 def _at_an_end(link: Link, match: StackMatch) -> bool:
     ends = ((match.teacher.first, match.student.first), (match.teacher.last, match.student.last))
     return (link.teacher, link.student) in ends
+
+
+def nested_confidences(
+    own: Sequence[float], parents: Sequence[int], paired: Sequence[bool], certain: Sequence[bool]
+) -> list[float]:
+    """Confidence of each row: no pair is surer than the pair it lies in, unless it is certain (a pin).
+
+    Args:
+        own: Confidence of each row by itself.
+        parents: What each row lies in, which comes before it; -1 for nothing.
+        paired: Whether both sides have the row.
+        certain: Whether a person said so.
+    """
+    found = list(own)
+    for row, above in enumerate(parents):
+        # What only one side has says nothing about a pair inside it; but what lies in a pair is no surer than that.
+        if above >= 0 and not certain[row] and (paired[above] or not paired[row]):
+            found[row] = min(found[row], found[above])
+    return found

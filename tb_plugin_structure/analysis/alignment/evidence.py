@@ -49,6 +49,7 @@ class Side:
 
     tree: Tree
     units: list[Unit]
+    last: Array
     kind: Array
     substance: Array
     attributes: Array
@@ -69,7 +70,7 @@ class Side:
         """The units [begin, end) as a side of their own; places stay those of the whole."""
         return Side(self.tree, *[getattr(self, name)[begin:end] for name in _OF_UNITS])
 
-    def pick(self, places: list[int]) -> Side:
+    def pick(self, places: Sequence[int]) -> Side:
         """Some units as a side of their own."""
         values: dict[str, Any] = {}
         for name in _OF_UNITS:
@@ -124,8 +125,9 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
     total = float(weights.sum()) or 1.0
     place_of = (np.cumsum(weights) - weights / 2) / total
     return Side(
-        tree, list(units), kind, substance, features.attributes[nodes], features.ratio[nodes], features.width[nodes],
-        features.positions[nodes], before, after, place_of, last_of_kind, is_stack, bags, parts, names, around,
+        tree, list(units), nodes, kind, substance, features.attributes[nodes], features.ratio[nodes],
+        features.width[nodes], features.positions[nodes], before, after, place_of, last_of_kind, is_stack,
+        bags, parts, names, around,
     )  # fmt: skip
 
 

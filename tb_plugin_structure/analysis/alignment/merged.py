@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+
+from tb_plugin_structure.records.table import Array
 
 
 @dataclass(slots=True)
@@ -23,10 +26,25 @@ class Row:
     children: Sequence[int] = ()
 
 
-def merge(
-    pairs: list[tuple[int, int]], teacher_parent: list[int], student_parent: list[int]
-) -> tuple[list[Row], dict[tuple[int, int], int]]:
-    """Build the rows.
+@dataclass
+class Merged:
+    """Columns of the merged tree, parents before children.
+
+    teacher, student: calls, -1 for none.
+    parent: row of what each lies in.
+    children: rows of what lies in each.
+    pair: position of each row's pair in the list it was made from; -1 for what only one side has.
+    """
+
+    teacher: list[int]
+    student: list[int]
+    parent: list[int]
+    children: list[list[int]]
+    pair: Array
+
+
+def merge(pairs: Sequence[tuple[int, int]], teacher_parent: Array, student_parent: Array) -> Merged:
+    """Order pairs and what only one side has.
 
     A pair stands where the student has it; what only the teacher has stands where the teacher ran it, after the row
     of the call that the teacher ran before it.
@@ -35,85 +53,61 @@ def merge(
         pairs: (teacher call, student call), the most important pair of a call first.
         teacher_parent: Parent call of each teacher call, -1 for the model.
         student_parent: The same of the student.
-
-    Returns:
-        Rows, parents before children, and the row of each pair.
     """
-    main_t: dict[int, int] = {}
-    main_s: dict[int, int] = {}
-    rows = [Row(teacher, student) for teacher, student in pairs]
-    for number, row in enumerate(rows):
-        main_t.setdefault(row.teacher, number)
-        main_s.setdefault(row.student, number)
-    for call in range(len(student_parent)):
-        if call not in main_s:
-            main_s[call] = len(rows)
-            rows.append(Row(-1, call))
-    for call in range(len(teacher_parent)):
-        if call not in main_t:
-            main_t[call] = len(rows)
-            rows.append(Row(call, -1))
-    inside: defaultdict[int, list[int]] = defaultdict(list)
-    only_t: defaultdict[int, list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        if row.student >= 0:
-            above = student_parent[row.student]
-            row.parent = main_s[above] if above >= 0 else -1
-            if above < 0 and row.teacher >= 0 and teacher_parent[row.teacher] >= 0:
-                row.parent = main_t[teacher_parent[row.teacher]]
-            inside[row.parent].append(number)
-        else:
-            above = teacher_parent[row.teacher]
-            row.parent = main_t[above] if above >= 0 else -1
-            only_t[row.parent].append(number)
-    siblings: defaultdict[int, list[int]] = defaultdict(list)
-    for call, above in enumerate(teacher_parent):
-        siblings[above].append(call)
-    for parent, numbers in inside.items():
-        if len(numbers) > 1:
-            numbers.sort(key=lambda number: (rows[number].student, rows[number].teacher))
-        rank = {number: place for place, number in enumerate(numbers)} if parent in only_t else {}
-        inside[parent] = _interleave(numbers, rank, only_t.pop(parent, []), rows, main_t, siblings, teacher_parent)
-    for parent, numbers in only_t.items():
-        inside[parent] = sorted(numbers, key=lambda number: rows[number].teacher)
+    paired_t, paired_s = np.array(pairs, np.int64).reshape(-1, 2).T
+    only_s = np.setdiff1d(np.arange(len(student_parent)), paired_s)
+    only_t = np.setdiff1d(np.arange(len(teacher_parent)), paired_t)
+    teacher = np.concatenate([paired_t, np.full(len(only_s), -1), only_t])
+    student = np.concatenate([paired_s, only_s, np.full(len(only_t), -1)])
+    main_t, main_s = _main_row(teacher, len(teacher_parent)), _main_row(student, len(student_parent))
+    # The last place of each is read by -1: no row, no parent.
+    above_t, above_s = np.append(teacher_parent, -1)[teacher], np.append(student_parent, -1)[student]
+    follows_s = (student >= 0) & ((above_s >= 0) | (teacher < 0) | (above_t < 0))
+    parent = np.where(follows_s, np.append(main_s, -1)[above_s], np.append(main_t, -1)[above_t])
+    rank = np.zeros(len(teacher), np.int64)
+    with_student = np.flatnonzero(student >= 0)
+    rank[with_student[np.lexsort((teacher[with_student], student[with_student]))]] = np.arange(len(with_student)) + 1
+    alone = student < 0
+    rank[alone] = _rank_before(teacher_parent, main_t, parent, rank)[teacher[alone]]
+    siblings = np.lexsort((teacher, alone, rank, parent))
+    begin = np.searchsorted(parent[siblings], np.arange(-1, len(teacher) + 1)).tolist()
+    listed: list[int] = siblings.tolist()
     order: list[int] = []
-    work = list(reversed(inside[-1]))
+    work = listed[begin[0] : begin[1]][::-1]
     while work:
-        number = work.pop()
-        order.append(number)
-        work.extend(reversed(inside.get(number, [])))
-    place = {old: new for new, old in enumerate(order)}
-    result = [rows[number] for number in order]
-    for old, row in zip(order, result, strict=True):
-        row.parent = place[row.parent] if row.parent >= 0 else -1
-        row.children = tuple([place[number] for number in inside.get(old, ())])
-    return result, {(row.teacher, row.student): new for new, row in enumerate(result)}
+        row = work.pop()
+        order.append(row)
+        if begin[row + 1] < begin[row + 2]:
+            work.extend(reversed(listed[begin[row + 1] : begin[row + 2]]))
+    place = np.full(len(teacher) + 1, -1, np.int64)
+    place[order] = np.arange(len(order))
+    moved_parent = place[parent[order]].tolist()
+    children: list[list[int]] = [[] for _ in order]
+    for row, above in enumerate(moved_parent):
+        if above >= 0:
+            children[above].append(row)
+    pair = np.where(np.arange(len(teacher)) < len(pairs), np.arange(len(teacher)), -1)
+    return Merged(teacher[order].tolist(), student[order].tolist(), moved_parent, children, pair[order])
 
 
-def _interleave(
-    numbers: list[int],
-    rank: dict[int, int],
-    extra: list[int],
-    rows: list[Row],
-    main_t: dict[int, int],
-    siblings: dict[int, list[int]],
-    teacher_parent: list[int],
-) -> list[int]:
-    """Put rows that only the teacher has after the row of their elder sibling."""
-    if not extra:
-        return numbers
-    after: defaultdict[int, list[int]] = defaultdict(list)
-    wanted = {rows[number].teacher: number for number in extra}
-    for above in sorted({teacher_parent[call] for call in wanted}):
-        slot = -1
-        for call in siblings[above]:
-            number = wanted.get(call)
-            if number is not None:
-                after[slot].append(number)
-            else:
-                slot = rank.get(main_t[call], slot)
-    result = list(after[-1])
-    for place, number in enumerate(numbers):
-        result.append(number)
-        result.extend(after[place])
-    return result
+def _main_row(calls: Array, count: int) -> Array:
+    """The first row of each call."""
+    found = np.full(count, -1, np.int64)
+    rows = np.flatnonzero(calls >= 0)[::-1]
+    found[calls[rows]] = rows
+    return found
+
+
+def _rank_before(teacher_parent: Array, main: Array, parent: Array, rank: Array) -> Array:
+    """For each teacher call the rank of the row of its nearest elder sibling that has a counterpart beside it; 0 for
+    none."""
+    by_parent = np.argsort(teacher_parent, kind="stable")
+    above = teacher_parent[by_parent]
+    rows = main[by_parent]
+    beside = (rank[rows] > 0) & (parent[rows] == np.append(main, -1)[above])
+    positions = np.arange(len(by_parent))
+    last = np.maximum.accumulate(np.where(beside, positions, -1))
+    first = np.searchsorted(above, above)  # where the siblings begin
+    found = np.zeros(len(by_parent), np.int64)
+    found[by_parent] = np.where(last >= first, rank[rows[last]], 0)
+    return found

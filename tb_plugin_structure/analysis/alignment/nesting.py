@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, class_kind
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome
+from tb_plugin_structure.analysis.alignment.numbering import Interner
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, name_similarity
 from tb_plugin_structure.analysis.alignment.shared_mass import shared_mass
 from tb_plugin_structure.analysis.alignment.tree import Tree
@@ -40,44 +40,30 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
         weight = min(SUBSTANCE[kind_t], SUBSTANCE[kind_s])
         counted[link.teacher, link.student] = weight / 1.5 if link.how == "fused" else weight
     nodes_t, nodes_s, weights = shared_mass(teacher, student, counted, taken_t, taken_s)
-    partner_t: defaultdict[int, list[int]] = defaultdict(list)
-    partner_s: defaultdict[int, list[int]] = defaultdict(list)
-    for node_t, node_s in counted:
-        partner_t[node_t].append(node_s)
-        partner_s[node_s].append(node_t)
-    inner_t, inner_s = _Inner(teacher, partner_t), _Inner(student, partner_s)
     overlaps = np.minimum(1.0, 2 * weights / np.maximum(mass_t[nodes_t] + mass_s[nodes_s], 1e-9))
-    possible = _possible(inner_t, inner_s, nodes_t, nodes_s, overlaps, taken_t, taken_s)
-    ranked = []
-    for node_t, node_s, overlap in zip(
-        nodes_t[possible].tolist(), nodes_s[possible].tolist(), overlaps[possible].tolist(), strict=True
+    free_t, free_s = _free(teacher, taken_t), _free(student, taken_s)
+    inner_t = _Inner(teacher, [pair for pair, _ in counted], [pair for _, pair in counted])
+    inner_s = _Inner(student, [pair for _, pair in counted], [pair for pair, _ in counted])
+    holds_t, holds_s = inner_t.holds[nodes_t], inner_s.holds[nodes_s]
+    candidates = free_t[nodes_t] | free_s[nodes_s]
+    possible = candidates & holds_t & holds_s & (overlaps >= LEAST_OVERLAP)
+    alike = _same(teacher, student, nodes_t, nodes_s, lambda tree: [extent.positions for extent in tree.extent])
+    named = _same(teacher, student, nodes_t, nodes_s, lambda tree: tree.segment)
+    share = np.where(alike, overlaps, 0.0)
+    for inner, mixed, outer, leaf in (
+        (inner_s, candidates & ~holds_t & holds_s, nodes_s, nodes_t),
+        (inner_t, candidates & holds_t & ~holds_s, nodes_t, nodes_s),
     ):
-        if teacher.is_leaf(node_t) or student.is_leaf(node_s):
-            inner, outer, partners = (
-                (inner_s, node_s, partner_t[node_t])
-                if teacher.is_leaf(node_t)
-                else (inner_t, node_t, partner_s[node_s])
-            )
-            begin, end = outer, outer + inner.tree.size[outer]
-            inside = [leaf for leaf in partners if begin <= leaf < end and inner.may_stand_for(outer, leaf)]
-            if not inside:
-                continue
-            alike = teacher.extent[node_t].positions == student.extent[node_s].positions
-            share = overlap if alike else 0.0
-            same_name = _same_name(teacher.segment[node_t], student.segment[node_s])
-            if not any(_stands_for(inner, outer, leaf, share, same_name) for leaf in inside):
-                continue
-        real = (teacher.call[node_t] >= 0) + (student.call[node_s] >= 0)
-        name = name_similarity(teacher.segment[node_t], student.segment[node_s])
-        leafs = (not teacher.children[node_t]) + (not student.children[node_s])
-        depth = abs(teacher.depth[node_t] - student.depth[node_s])
-        ranked.append((-round(overlap + 0.1 * name, 3), leafs, -real, depth, node_t, node_s, overlap))
-    ranked.sort()
+        places = np.flatnonzero(mixed)
+        possible[places[inner.stand_for(outer[places], leaf[places], share[places], named[places])]] = True
     links: list[Link] = []
-    for _, leafs, _, _, node_t, node_s, overlap in ranked:
-        if (node_t in taken_t and teacher.children[node_t]) or (node_s in taken_s and student.children[node_s]):
+    for node_t, node_s, overlap in _ranked(
+        teacher, student, nodes_t[possible], nodes_s[possible], overlaps[possible], inner_t, inner_s
+    ):
+        holds_t_too, holds_s_too = bool(teacher.children[node_t]), bool(student.children[node_s])
+        if (node_t in taken_t and holds_t_too) or (node_s in taken_s and holds_s_too):
             continue
-        if leafs and (node_t in taken_t) == (node_s in taken_s):
+        if not (holds_t_too and holds_s_too) and (node_t in taken_t) == (node_s in taken_s):
             continue
         taken_t.add(node_t)
         taken_s.add(node_s)
@@ -85,93 +71,109 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
     return links
 
 
-def _possible(
-    inner_t: _Inner,
-    inner_s: _Inner,
-    nodes_t: Array,
-    nodes_s: Array,
-    overlaps: Array,
-    taken_t: Collection[int],
-    taken_s: Collection[int],
+def _free(tree: Tree, taken: Collection[int]) -> Array:
+    """Whether each node is without counterpart."""
+    free = np.ones(len(tree), bool)
+    free[list(taken)] = False
+    return free
+
+
+def _same(
+    teacher: Tree, student: Tree, nodes_t: Array, nodes_s: Array, values: Callable[[Tree], Sequence[Hashable]]
 ) -> Array:
-    """Whether each pair may become a link: two composites that overlap enough, or a composite that may stand for one
-    of its leaves."""
-    free_t, free_s = np.ones(len(inner_t.tree), bool), np.ones(len(inner_s.tree), bool)
-    free_t[list(taken_t)] = free_s[list(taken_s)] = False
-    holds_t, holds_s = inner_t.holds[nodes_t], inner_s.holds[nodes_s]
-    stands = np.where(holds_s, inner_s.may_stand[nodes_s], inner_t.may_stand[nodes_t])
-    alone = np.where(holds_s, inner_s.is_alone[nodes_s], inner_t.is_alone[nodes_t])
-    says = np.where(holds_s, inner_s.states_kind[nodes_s], inner_t.states_kind[nodes_t])
-    says |= _segments(inner_t.tree, inner_s.tree, nodes_t, nodes_s)
-    mixed = (holds_t != holds_s) & stands & ((alone & says) | (overlaps >= _LEAST_SHARE))
-    possible: Array = (free_t[nodes_t] | free_s[nodes_s]) & ((holds_t & holds_s & (overlaps >= LEAST_OVERLAP)) | mixed)
-    return possible
+    """Whether a value of the two nodes of each pair is equal."""
+    intern = Interner()
+    same: Array = intern.each("", values(teacher))[nodes_t] == intern.each("", values(student))[nodes_s]
+    return same
 
 
-def _segments(teacher: Tree, student: Tree, nodes_t: Array, nodes_s: Array) -> Array:
-    """Whether the path segments of pairs of nodes are equal."""
-    codes: dict[str, int] = {}
-    of_t, of_s = (
-        np.array([codes.setdefault(name, len(codes)) for name in tree.segment], np.int64) for tree in (teacher, student)
-    )
-    equal: Array = of_t[nodes_t] == of_s[nodes_s]
-    return equal
+def _ranked(
+    teacher: Tree, student: Tree, nodes_t: Array, nodes_s: Array, overlaps: Array, inner_t: _Inner, inner_s: _Inner
+) -> list[tuple[int, int, float]]:
+    """Candidates, best first: by overlap and name, then composites before leaves, calls before containers, like depths
+    before unlike ones."""
+    names = [
+        name_similarity(teacher.segment[node_t], student.segment[node_s])
+        for node_t, node_s in zip(nodes_t.tolist(), nodes_s.tolist(), strict=True)
+    ]
+    fit = np.round(overlaps + 0.1 * np.array(names), 3)
+    leaves = 2 - inner_t.holds[nodes_t].astype(int) - inner_s.holds[nodes_s]
+    real = inner_t.is_call[nodes_t].astype(int) + inner_s.is_call[nodes_s]
+    depth = np.abs(np.array(teacher.depth)[nodes_t] - np.array(student.depth)[nodes_s])
+    order = np.lexsort((overlaps, nodes_s, nodes_t, depth, -real, leaves, -fit))
+    return list(zip(nodes_t[order].tolist(), nodes_s[order].tolist(), overlaps[order].tolist(), strict=True))
 
 
 class _Inner:
     """What composites of one model hold: how many paired layers, and the substance of the weightiest leaf."""
 
-    def __init__(self, tree: Tree, partners: Mapping[int, list[int]]) -> None:
+    def __init__(self, tree: Tree, paired: Sequence[int], partners: Sequence[int]) -> None:
         self.tree = tree
-        # What leaves its input nearly as it is does not count as a layer.
-        counted = [int(SUBSTANCE[tree.kind[node]] >= _LEAST_SHARE) for node in partners]
+        self._size = np.array(tree.size, np.int64)
+        kinds = Interner()
+        self._kind = kinds.each("", tree.kind)
+        self._stated = kinds.each("", map(class_kind, tree.class_name))
+        self._substance = np.array([SUBSTANCE[kind] for kind in tree.kind])
         counts = np.zeros(len(tree), np.int64)
-        counts[list(partners)] = counted
+        # What leaves its input nearly as it is does not count as a layer.
+        counts[list(paired)] = self._substance[list(paired)] >= _LEAST_SHARE
         running = np.concatenate([[0], np.cumsum(counts)])
-        layers = running[np.arange(len(tree)) + np.array(tree.size, np.int64)] - running[:-1]
-        self._layers = layers.tolist()
-        self.is_alone: Array = layers == 1
-        """Whether each node holds one paired layer."""
+        self._layers = running[np.arange(len(tree)) + self._size] - running[:-1]
         self.holds: Array = np.array(list(map(bool, tree.children)), bool)
-        self.may_stand: Array = np.array(tree.call, np.int64) >= 0
+        """Whether each node is a composite."""
+        self.is_call: Array = np.array(tree.call, np.int64) >= 0
         """Whether each node is a call, which a container is not."""
-        stated = {name: bool(class_kind(name)) for name in dict.fromkeys(tree.class_name)}
-        self.states_kind: Array = np.array(list(map(stated.__getitem__, tree.class_name)), bool)
-        """Whether each node's class states a kind."""
-        self.heaviest = [0.0] * len(tree)
+        self._partners = sorted(zip(partners, paired, strict=True))
+        """(node of the other model, node of this one), both paired layers."""
+        heaviest = [0.0] * len(tree)
         for node in range(len(tree) - 1, 0, -1):
-            own = self.heaviest[node] if tree.children[node] else SUBSTANCE[tree.kind[node]]
-            self.heaviest[tree.parent[node]] = max(self.heaviest[tree.parent[node]], own)
+            own = heaviest[node] if tree.children[node] else SUBSTANCE[tree.kind[node]]
+            above = tree.parent[node]
+            if own > heaviest[above]:
+                heaviest[above] = own
+        self._heaviest = np.array(heaviest)
 
-    def may_stand_for(self, outer: int, leaf: int) -> bool:
-        """Whether a composite holds one paired layer, or nothing weightier than a leaf."""
-        return self.paired_layers(outer) == 1 or SUBSTANCE[self.tree.kind[leaf]] >= self.heaviest[outer]
+    def stand_for(self, outer: Array, others: Array, share: Array, named: Array) -> Array:
+        """Which composites are one of their leaves with something around it; others: leaves of the other model, with
+        which that leaf is paired.
 
-    def paired_layers(self, node: int) -> int:
-        return int(self._layers[node])
+        A composite is when it returns the leaf's tensor and holds nothing weightier; or, where no other leaf inside it
+        has a counterpart, when its class states the leaf's kind (an adapted, quantised or parametrised layer around its
+        base), or when it has the name of the layer that its leaf is paired with, and takes and returns what the leaf
+        does.
 
+        Args:
+            outer: Composites.
+            others: For each a leaf of the other model.
+            share: How much of both is common; 0 where their positions differ.
+            named: Whether the composite and the other model's leaf have one name.
 
-def _same_name(first: str, second: str) -> bool:
-    return first == second and not is_opaque(first)
-
-
-def _stands_for(inner: _Inner, outer: int, leaf: int, overlap: float, same_name: bool) -> bool:
-    """Whether a composite is one of its leaves with something around it.
-
-    It is when it returns the leaf's tensor and holds nothing weightier; or, where no other leaf inside it has a
-    counterpart, when its class states the leaf's kind (an adapted, quantised or parametrised layer around its base), or
-    when it has the name of the layer that its leaf is paired with, and takes and returns what the leaf does.
-    """
-    tree = inner.tree
-    if tree.call[outer] < 0:
-        return False
-    if inner.paired_layers(outer) == 1:
-        if class_kind(tree.class_name[outer]) == tree.kind[leaf]:
-            return True
-        if same_name and tree.entry[outer] == tree.entry[leaf] and tree.extent[outer] == tree.extent[leaf]:
-            return True
-    main = SUBSTANCE[tree.kind[leaf]] >= inner.heaviest[outer]  # an activation at a block's end is not what it is
-    return main and overlap >= _LEAST_SHARE and tree.returns_same(outer, leaf)
+        Returns:
+            Positions in `outer`.
+        """
+        if not self._partners or not len(outer):
+            return np.zeros(0, np.int64)
+        of_other, inside = np.array(self._partners, np.int64).T
+        begin, end = np.searchsorted(of_other, others), np.searchsorted(of_other, others, "right")
+        place = np.repeat(np.arange(len(outer)), end - begin)  # every partner of every leaf
+        leaf = inside[np.arange(len(place)) - np.repeat(np.cumsum(end - begin) - end, end - begin)]
+        around = outer[place]
+        within = (around <= leaf) & (leaf < around + self._size[around]) & self.is_call[around]
+        place, leaf, around = place[within], leaf[within], around[within]
+        tree = self.tree
+        alone = self._layers[around] == 1
+        # An activation at a block's end is not what the block is.
+        main = self._substance[leaf] >= self._heaviest[around]
+        entries, extents = np.array(tree.entry_row, np.int64), np.array(tree.extent_row, np.int64)
+        keeps = (entries[around] == entries[leaf]) & (extents[around] == extents[leaf])
+        keeps &= alone & named[place]
+        keeps[keeps] = [not is_opaque(tree.segment[node]) for node in around[keeps].tolist()]
+        stated = (self._stated[around] == self._kind[leaf]) | keeps
+        returned = main & (share[place] >= _LEAST_SHARE)
+        returned[returned] = [
+            tree.returns_same(*pair) for pair in zip(around[returned].tolist(), leaf[returned].tolist(), strict=True)
+        ]
+        return np.unique(place[(alone & stated) | returned])
 
 
 def _counted_mass(tree: Tree, outcome: Outcome, is_teacher: bool) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from tb_plugin_structure.analysis.alignment.pair_kinds import (
     RESIZED,
     RETYPED,
 )
-from tb_plugin_structure.analysis.alignment.sequence import unique_anchors
+from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs_of_many, unique_anchors
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.records.table import Array
 
@@ -52,26 +53,27 @@ def align_operators(teacher: Structure, student: Structure, paired: list[tuple[i
     """
     codes: dict[object, int] = {}
     labels_t, labels_s = OperatorLabels(teacher, codes), OperatorLabels(student, codes)
-    memo: dict[tuple[bytes, bytes], list[tuple[int, int]]] = {}
-    places_t: list[int] = []
-    places_s: list[int] = []
-    fulls_t, fulls_s = labels_t.fulls, labels_s.fulls
+    jobs: dict[tuple[bytes, bytes], int] = {}
+    whole: list[Gap] = []
+    """The first occurrence of each distinct pair of operator sequences."""
+    instances: list[tuple[int, int, int]] = []
+    """(position in `whole`, where the teacher's operators begin, where the student's do)."""
     for _, call_t, call_s in paired:
         a, b = labels_t.bounds[call_t], labels_t.bounds[call_t + 1]
         c, d = labels_s.bounds[call_s], labels_s.bounds[call_s + 1]
         if a == b or c == d:
             continue
-        if b - a == d - c and fulls_t[a:b] == fulls_s[c:d]:
-            places_t += range(a, b)
-            places_s += range(c, d)
-            continue
         key = (labels_t.full[a:b].tobytes(), labels_s.full[c:d].tobytes())
-        found = memo.get(key)
-        if found is None:
-            found = memo[key] = [(i - a, j - c) for i, j in align_labels(labels_t, labels_s, (a, b, c, d))]
-        places_t += [i + a for i, _ in found]
-        places_s += [j + c for _, j in found]
-    return _columns(labels_t, labels_s, np.array(places_t, np.int64), np.array(places_s, np.int64), paired)
+        job = jobs.setdefault(key, len(jobs))
+        if job == len(whole):
+            whole.append((a, b, c, d))
+        instances.append((job, a, c))
+    of_job, offset_t, offset_s = align_labels(labels_t, labels_s, whole)
+    job, begin_t, begin_s = np.array(instances, np.int64).reshape(-1, 3).T
+    first, end = np.searchsorted(of_job, job), np.searchsorted(of_job, job, "right")
+    each = np.repeat(np.arange(len(job)), end - first)
+    place = np.arange(len(each)) - np.repeat(np.cumsum(end - first) - end, end - first)
+    return _columns(labels_t, labels_s, offset_t[place] + begin_t[each], offset_s[place] + begin_s[each], paired)
 
 
 def _columns(
@@ -117,47 +119,79 @@ def _alone(numbers: Array, places: Array) -> Array:
     return np.flatnonzero(free)
 
 
-def align_labels(teacher: OperatorLabels, student: OperatorLabels, whole: Gap) -> list[tuple[int, int]]:
-    """Monotone pairs of two operator sequences.
+def align_labels(
+    teacher: OperatorLabels, student: OperatorLabels, sequences: Sequence[Gap]
+) -> tuple[Array, Array, Array]:
+    """Monotone pairs of pairs of operator sequences.
 
     Operators that are unique in their surroundings become anchors (the strongest surroundings first), runs of equal
     operators grow from them, and what is left between them is solved exactly where it is small.
+
+    Returns:
+        (position in `sequences`, offset in the teacher's, offset in the student's) of each pair, in order.
     """
-    pairs: list[tuple[int, int]] = []
-    gaps = [(whole, 0)]
+    pairs: list[tuple[int, int, int]] = []
+    small: list[tuple[int, int, int, int, int]] = []
+    """(position, small gap): all of them are solved at once."""
     fulls_t, fulls_s = teacher.fulls, student.fulls
-    while gaps:
-        (a, b, c, d), level = gaps.pop()
-        while a < b and c < d and fulls_t[a] == fulls_s[c]:
-            pairs.append((a, c))
-            a, c = a + 1, c + 1
-        while a < b and c < d and fulls_t[b - 1] == fulls_s[d - 1]:
-            b, d = b - 1, d - 1
-            pairs.append((b, d))
-        if a >= b or c >= d:
-            continue
-        if (b - a) * (d - c) <= _TINY_GAP or level >= len(LEVELS):
-            pairs += _gap(teacher, student, (a, b, c, d))
-            continue
-        anchors = unique_anchors(teacher.window(level)[a:b], student.window(level)[c:d])
-        last_t, last_s = a, c
-        for i, j in anchors:
-            i, j = i + a, j + c
-            pairs.append((i, j))
-            if i > last_t and j > last_s:
-                gaps.append(((last_t, i, last_s, j), level + 1))
-            last_t, last_s = i + 1, j + 1
-        if last_t < b and last_s < d:
-            gaps.append(((last_t, b, last_s, d), level + 1))
-    pairs.sort()
-    return pairs
+    for position, whole in enumerate(sequences):
+        gaps = [(whole, 0)]
+        while gaps:
+            (a, b, c, d), level = gaps.pop()
+            while a < b and c < d and fulls_t[a] == fulls_s[c]:
+                pairs.append((position, a, c))
+                a, c = a + 1, c + 1
+            while a < b and c < d and fulls_t[b - 1] == fulls_s[d - 1]:
+                b, d = b - 1, d - 1
+                pairs.append((position, b, d))
+            if a >= b or c >= d:
+                continue
+            if (b - a) * (d - c) <= _TINY_GAP:
+                small.append((position, a, b, c, d))
+                continue
+            if level >= len(LEVELS):
+                pairs += [(position, i, j) for i, j in _gap(teacher, student, (a, b, c, d))]
+                continue
+            last_t, last_s = a, c
+            for i, j in unique_anchors(teacher.window(level)[a:b], student.window(level)[c:d]):
+                i, j = i + a, j + c
+                pairs.append((position, i, j))
+                if i > last_t and j > last_s:
+                    gaps.append(((last_t, i, last_s, j), level + 1))
+                last_t, last_s = i + 1, j + 1
+            if last_t < b and last_s < d:
+                gaps.append(((last_t, b, last_s, d), level + 1))
+    found = np.concatenate([np.array(pairs, np.int64).reshape(-1, 3).T, _small_gaps(teacher, student, small)], axis=1)
+    position, i, j = found[:, np.lexsort((found[1], found[0]))]
+    begin = np.array(sequences, np.int64).reshape(-1, 4)
+    return position, i - begin[position, 0], j - begin[position, 2]
+
+
+def _small_gaps(
+    teacher: OperatorLabels, student: OperatorLabels, gaps: Sequence[tuple[int, int, int, int, int]]
+) -> Array:
+    """Monotone pairs [3, pairs] in small gaps: operators of one name; equal attributes and shapes and equal neighbours
+    weigh more."""
+    position, a, b, c, d = np.array(gaps, np.int64).reshape(-1, 5).T
+    heights, widths = b - a, d - c
+    gap = np.repeat(np.arange(len(gaps)), heights * widths)
+    cell = np.arange(len(gap)) - (np.cumsum(heights * widths) - heights * widths)[gap]
+    row, column = np.divmod(cell, widths[gap])
+    i, j = a[gap] + row, c[gap] + column
+    weight = np.where(teacher.full[i] == student.full[j], 10.0, 7.0)
+    # Neighbours beyond the ends of a gap do not count.
+    before = teacher.name[i - 1] == student.name[j - 1]
+    after = np.append(teacher.name, 0)[i + 1] == np.append(student.name, 0)[j + 1]
+    weight += (row > 0) & (column > 0) & before
+    weight += (row + 1 < heights[gap]) & (column + 1 < widths[gap]) & after
+    weight = np.where(teacher.name[i] == student.name[j], weight, 0.0)
+    of_gap, row, column = monotone_pairs_of_many(weight, heights, widths)
+    return np.stack([position[of_gap], a[of_gap] + row, c[of_gap] + column])
 
 
 def _gap(teacher: OperatorLabels, student: OperatorLabels, gap: Gap) -> list[tuple[int, int]]:
     """A gap without anchors: exact when small, else in proportional pieces (what is left there is alike anyway)."""
     a, b, c, d = gap
-    if (b - a) * (d - c) <= _TINY_GAP:
-        return _heaviest_chain(teacher, student, gap)
     in_t, in_s = Counter(teacher.names[a:b]), Counter(student.names[c:d])
     matches = sum(count * in_s[name] for name, count in in_t.items())
     if matches == 0:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+import numpy as np
+
+from tb_plugin_structure.analysis.alignment.numbering import Interner
 from tb_plugin_structure.analysis.alignment.tree import Tree
+from tb_plugin_structure.records.table import Array
 from tb_plugin_structure.v1 import alignment_pb2
 
 IDENTICAL = int(alignment_pb2.PAIR_KIND_IDENTICAL)
@@ -38,36 +42,57 @@ def is_size(attribute: str) -> bool:
     return bool(_SIZE_NAME.search(attribute)) and not _NOT_SIZE.search(attribute)
 
 
-class OwnKinds:
-    """Kinds of pairs of one teacher and one student from the two modules alone, not from what lies inside them."""
+def own_kinds(teacher: Tree, student: Tree, nodes_t: Array, nodes_s: Array) -> Array:
+    """The kind of each pair of nodes from the two modules alone, not from what lies inside them."""
+    rows_t, rows_s = np.array(teacher.module, np.int64)[nodes_t], np.array(student.module, np.int64)[nodes_s]
+    of_attributes = _attribute_kinds(teacher, student, rows_t, rows_s)
+    intern = Interner()
+    described_t, described_s = _Described(teacher, intern), _Described(student, intern)
+    same_shape = (described_t.extent[nodes_t] == described_s.extent[nodes_s]) & (
+        described_t.entry[nodes_t] == described_s.entry[nodes_s]
+    )
+    as_many = described_t.count[rows_t] == described_s.count[rows_s]
+    same_weights = described_t.shapes[rows_t] == described_s.shapes[rows_s]
+    found: Array = np.select(
+        [
+            described_t.class_name[rows_t] != described_s.class_name[rows_s],
+            of_attributes != IDENTICAL,
+            ~same_shape,
+            ~as_many,
+            ~same_weights,
+        ],
+        [RETYPED, of_attributes, RESIZED, RECONFIGURED, RESIZED],
+        IDENTICAL,
+    )
+    return found
 
-    def __init__(self, teacher: Tree, student: Tree) -> None:
-        self._teacher, self._student = teacher, student
-        self._known: dict[tuple[int, int], int] = {}
 
-    def of(self, node_t: int, node_s: int) -> int:
-        teacher, student = self._teacher, self._student
-        if teacher.class_name[node_t] != student.class_name[node_s]:
-            return RETYPED
-        module_t, module_s = teacher.module[node_t], student.module[node_s]
-        key = (teacher.attribute_row[module_t], student.attribute_row[module_s])
-        own = self._known.get(key)
-        if own is None:
-            own = _from_attributes(teacher.attribute_sets[key[0]], student.attribute_sets[key[1]])
-            self._known[key] = own
-        if own != IDENTICAL:
-            return own
-        if teacher.extent[node_t] != student.extent[node_s] or teacher.entry[node_t] != student.entry[node_s]:
-            return RESIZED
-        rows_t, rows_s = teacher.own_parameters[module_t], student.own_parameters[module_s]
-        if len(rows_t) != len(rows_s):
-            return RECONFIGURED
-        shapes_t = [teacher.parameter_shapes[row] for row in rows_t]
-        return IDENTICAL if shapes_t == [student.parameter_shapes[row] for row in rows_s] else RESIZED
+class _Described:
+    """Numbers, equal across both models where the values are: of nodes their extents, of module rows their classes,
+    and the number and shapes of their parameters."""
+
+    def __init__(self, tree: Tree, intern: Interner) -> None:
+        extents = intern.each("extent", tree.extents)
+        self.extent: Array = extents[tree.extent_row]
+        self.entry: Array = extents[tree.entry_row]
+        self.class_name = intern.each("class", tree.structure.module_classes)
+        shapes = tree.parameter_shapes
+        of_module = [tuple([shapes[row] for row in rows]) for rows in tree.own_parameters]
+        self.shapes = intern.each("shapes", of_module)
+        self.count = np.fromiter(map(len, of_module), np.int64, len(of_module))
+
+
+def _attribute_kinds(teacher: Tree, student: Tree, rows_t: Array, rows_s: Array) -> Array:
+    """The kind that attributes alone give, for pairs of module rows."""
+    sets_t, sets_s = teacher.attribute_sets, student.attribute_sets
+    places_t, places_s = np.array(teacher.attribute_row, np.int64), np.array(student.attribute_row, np.int64)
+    pairs, index = np.unique(places_t[rows_t] * len(sets_s) + places_s[rows_s], return_inverse=True)
+    kinds = [_from_attributes(sets_t[pair // len(sets_s)], sets_s[pair % len(sets_s)]) for pair in pairs.tolist()]
+    found: Array = np.array(kinds, np.int64)[index.ravel()]
+    return found
 
 
 def _from_attributes(teacher: dict[str, str], student: dict[str, str]) -> int:
-    """The kind that attributes alone give."""
     kind = IDENTICAL
     for name in teacher.keys() | student.keys():
         if teacher.get(name) != student.get(name):
@@ -82,13 +107,22 @@ def _depthwise(attributes: dict[str, str]) -> bool:
     return attributes.get("groups") == attributes.get("in_channels") != "1"
 
 
-def whole_kind(own: int, inside: Iterable[int]) -> int:
-    """The kind of a composite of kind `own` whose rows inside have the kinds `inside`."""
-    if own == RETYPED:
-        return RETYPED
-    kinds = set(inside)
-    if kinds & {INSERTED, DELETED, RETYPED, RECONFIGURED}:
-        return RECONFIGURED
-    if RESIZED in kinds or MOVED in kinds:
-        return max(own, RESIZED)
-    return own
+_CHANGED = sum(1 << kind for kind in (INSERTED, DELETED, RETYPED, RECONFIGURED))
+_SIZES = 1 << RESIZED | 1 << MOVED
+
+
+def whole_kinds(own: Sequence[int], parents: Sequence[int]) -> list[int]:
+    """Kinds of rows from their own kinds and those of the rows inside them; parents come before children."""
+    found = list(own)
+    inside = [0] * len(found)
+    for row in range(len(found) - 1, -1, -1):
+        kind = found[row]
+        if inside[row] and kind in (IDENTICAL, RESIZED, RECONFIGURED):
+            if inside[row] & _CHANGED:
+                kind = RECONFIGURED
+            elif inside[row] & _SIZES:
+                kind = max(kind, RESIZED)
+            found[row] = kind
+        if parents[row] >= 0:
+            inside[parents[row]] |= 1 << kind
+    return found

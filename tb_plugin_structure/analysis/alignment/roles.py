@@ -66,6 +66,8 @@ _GENERIC: Final = frozenset(("projection", "block"))
 @lru_cache(maxsize=65536)
 def is_opaque(segment: str) -> bool:
     """Whether a segment says nothing: a number, or a letter with a number ("0", "m3")."""
+    if segment[1:2].isalpha():
+        return False  # two letters are a word
     return _OPAQUE.match(segment) is not None and _SYNONYMS.get(segment.lower()) is None
 
 

@@ -13,7 +13,12 @@ from tb_plugin_structure.analysis.alignment.branches import Branches, forks, pai
 from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores, scores_of
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
-from tb_plugin_structure.analysis.alignment.sequence import longest_rising, monotone_pairs, unique_anchors
+from tb_plugin_structure.analysis.alignment.sequence import (
+    longest_rising,
+    monotone_pairs,
+    monotone_pairs_of_many,
+    unique_anchors,
+)
 from tb_plugin_structure.analysis.alignment.sliding import slide
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.stages import StagePairs, anchor_stages
@@ -219,11 +224,13 @@ def _pairs_in_some_gaps(found: Search, gaps: list[Gap], small_scope: bool) -> li
     gap = np.repeat(np.arange(len(gaps)), rows * columns)
     row, column = np.divmod(np.arange(int(ends[-1])) - begins[gap], columns[gap])
     i, j = a[gap] + row, c[gap] + column
-    flat = scores_of(side_t, side_s, i, j, small_scope)
-    chosen: list[int] = []
-    for first, last, height, width in zip(begins.tolist(), ends.tolist(), rows.tolist(), columns.tolist(), strict=True):
-        inside = monotone_pairs(flat[first:last].reshape(height, width))
-        chosen += [first + k * width + m for k, m in inside]
+    # Most units lie between the gaps; they are not looked at.
+    units_t, unit_t = np.unique(i, return_inverse=True)
+    units_s, unit_s = np.unique(j, return_inverse=True)
+    picked_t, picked_s = side_t.pick(units_t.tolist()), side_s.pick(units_s.tolist())
+    flat = scores_of(picked_t, picked_s, unit_t.ravel(), unit_s.ravel(), small_scope)
+    of_gap, row, column = monotone_pairs_of_many(flat, rows, columns)
+    chosen = begins[of_gap] + row * columns[of_gap] + column
     score = flat[chosen]
     found.total += float(score.sum())
     # The best score that either unit of a pair had elsewhere in its gap.
@@ -243,8 +250,8 @@ def _anchors_between(
     teacher: blocks.Side, student: blocks.Side, found: Search, fixed: list[tuple[int, int]], strength: str
 ) -> list[tuple[int, int]]:
     """Subtrees that are unique and equal within the gaps that `fixed` leaves."""
-    numbers_t = [getattr(teacher.signatures, strength)[unit.last] for unit in found.side_t.units]
-    numbers_s = [getattr(student.signatures, strength)[unit.last] for unit in found.side_s.units]
+    numbers_t: list[int] = np.array(getattr(teacher.signatures, strength))[found.side_t.last].tolist()
+    numbers_s: list[int] = np.array(getattr(student.signatures, strength))[found.side_s.last].tolist()
     anchors: list[tuple[int, int]] = []
     last_i = last_j = -1
     for i, j in [*fixed, (len(numbers_t), len(numbers_s))]:

@@ -41,6 +41,64 @@ def monotone_pairs(scores: Array) -> list[tuple[int, int]]:
     return pairs
 
 
+_FEW = 4
+"""Matrices of about one size up to which each is solved by itself."""
+
+
+def monotone_pairs_of_many(flat: Array, heights: Array, widths: Array) -> tuple[Array, Array, Array]:
+    """:func:`monotone_pairs` of many matrices at once.
+
+    Args:
+        flat: The cells of all matrices, one matrix after the other, row by row.
+        heights: Rows of each matrix.
+        widths: Columns of each matrix.
+
+    Returns:
+        (matrix, row, column) of each pair, by matrix and row.
+    """
+    begins = np.cumsum(heights * widths) - heights * widths
+    # Matrices of about one size are solved together.
+    sizes = np.ceil(np.log2(heights)).astype(np.int64) * 64 + np.ceil(np.log2(widths)).astype(np.int64)
+    found: list[Array] = [np.zeros((3, 0), np.int64)]
+    for size in np.unique(sizes):
+        which = np.flatnonzero(sizes == size)
+        if len(which) <= _FEW:
+            for k in which.tolist():
+                h, w = int(heights[k]), int(widths[k])
+                pairs = monotone_pairs(flat[begins[k] : begins[k] + h * w].reshape(h, w))
+                found.append(np.array([(k, i, j) for i, j in pairs], np.int64).reshape(-1, 3).T)
+        else:
+            found.append(_solved_together(flat, begins[which], heights[which], widths[which], which))
+    pairs_of_all = np.concatenate(found, axis=1)
+    order = np.lexsort((pairs_of_all[1], pairs_of_all[0]))
+    matrix, row, column = pairs_of_all[:, order]
+    return matrix, row, column
+
+
+def _solved_together(flat: Array, begins: Array, heights: Array, widths: Array, names: Array) -> Array:
+    """Pairs [3, pairs] of matrices that are padded to one size."""
+    rows, columns = np.arange(int(heights.max())), np.arange(int(widths.max()))
+    inside = (rows[None, :, None] < heights[:, None, None]) & (columns[None, None, :] < widths[:, None, None])
+    places = begins[:, None, None] + rows[None, :, None] * widths[:, None, None] + columns[None, None, :]
+    positive = np.where(inside, flat[np.where(inside, places, 0)], -1.0)
+    positive = np.where(positive > 0, positive, -1.0)
+    best = np.zeros((len(begins), len(rows) + 1, len(columns) + 1))
+    for i in rows:
+        above = best[:, i]
+        best[:, i + 1, 1:] = np.maximum.accumulate(np.maximum(above[:, 1:], above[:, :-1] + positive[:, i]), axis=1)
+    found: list[Array] = [np.zeros((3, 0), np.int64)]
+    k, i, j = np.arange(len(begins)), heights.copy(), widths.copy()
+    while len(k):
+        gain, value = positive[k, i - 1, j - 1], best[k, i, j]
+        taken = (gain > 0) & (value - 1e-9 <= best[k, i - 1, j - 1] + gain)
+        left = ~taken & (value <= best[k, i, j - 1] + 1e-9)
+        found.append(np.stack([names[k[taken]], i[taken] - 1, j[taken] - 1]))
+        i, j = i - ~left, j - (taken | left)
+        going = (i > 0) & (j > 0)
+        k, i, j = k[going], i[going], j[going]
+    return np.concatenate(found, axis=1)
+
+
 def longest_rising(values: list[int]) -> list[int]:
     """Positions of a longest strictly rising subsequence. O(n log n)."""
     tails: list[int] = []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import cast
 
+import numpy as np
+
 from tb_plugin_structure.analysis.alignment.merged import Row
+from tb_plugin_structure.analysis.alignment.numbering import first_rows, first_values, number_lists
 from tb_plugin_structure.analysis.alignment.pair_kinds import (
     DELETED,
     INSERTED,
@@ -51,11 +55,12 @@ def edit_script(
             )
     in_stack = _inside_stacks(rows)
     sizes = _row_sizes(rows)
+    sides = _Side(teacher), _Side(student)
     ranked: list[tuple[int, alignment_pb2.Edit]] = []
     told: dict[tuple[object, ...], list[tuple[int, alignment_pb2.Edit]]] = {}
     resized: dict[tuple[int, str], list[alignment_pb2.Edit]] = {}
     for number in range(len(rows)):
-        edit = _edit_of(number, rows, in_stack, teacher, student)
+        edit = _edit_of(number, rows, in_stack, *sides)
         if edit is None:
             continue
         inside = in_stack[number] >= 0
@@ -65,11 +70,11 @@ def edit_script(
             told.setdefault((edit.kind, edit.text, inside), []).append((sizes[number], edit))
     for (parent, change), siblings in resized.items():
         ranked += [(-len(siblings), edit) for edit in _together(siblings, parent, change, rows, teacher, student)]
-    for same in told.values():
+    for (_, _, in_block), same in told.items():
         size, first = same[0]
         if len(same) > 1:
             first.text += f" (×{len(same)})"
-        else:  # a change in one block of a stack says in which
+        elif in_block:  # a change in one block of a stack says in which
             path = first.student_path or first.teacher_path
             first.text = first.text.replace(_hide_block(path), path, 1)
         ranked.append((-size * len(same), first))
@@ -116,13 +121,36 @@ def _inside_stacks(rows: Sequence[Row]) -> list[int]:
     return found
 
 
+class _Side:
+    """What edits tell of the calls of one model."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.module: list[int] = structure.module_calls["module"].tolist()
+        self.paths, self.classes = structure.module_paths, structure.module_classes
+        self.children = structure.call_children
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        """The shape of the first tensor that each call returns, batch left out."""
+        calls, tensors = self.structure.module_calls, self.structure.tensors
+        returned = first_values(calls["outputs"], calls.offsets("outputs"))
+        some = np.flatnonzero(returned >= 0)
+        number = number_lists(tensors["shape"], tensors.offsets("shape"), returned[some])
+        shapes = [self.structure.shape(tensor) for tensor in returned[some][first_rows(number)].tolist()]
+        texts = ["×".join(map(str, shape[1:])) for shape in shapes]
+        found = ["–"] * len(returned)
+        for call, shape in zip(some.tolist(), number.tolist(), strict=True):
+            found[call] = texts[shape]
+        return found
+
+
 def _edit_of(
-    number: int, rows: Sequence[Row], in_stack: Sequence[int], teacher: Structure, student: Structure
+    number: int, rows: Sequence[Row], in_stack: Sequence[int], teacher: _Side, student: _Side
 ) -> alignment_pb2.Edit | None:
     row = rows[number]
-    above = rows[row.parent] if row.parent >= 0 else None
     if row.kind in (INSERTED, DELETED):
-        if above is not None and above.kind == row.kind:
+        if row.parent >= 0 and rows[row.parent].kind == row.kind:
             return None  # told with what it lies in
         if row.stack >= 0:
             return None  # told with its stack
@@ -131,59 +159,45 @@ def _edit_of(
         side, call, whose = (
             (student, row.student, "student") if row.kind == INSERTED else (teacher, row.teacher, "teacher")
         )
-        path = side.call_path(call)
+        module = side.module[call]
+        path = side.paths[module]
         shown = _hide_block(path) if in_stack[number] >= 0 else path or "model"
         return alignment_pb2.Edit(
-            text=f"{shown} ({side.call_class(call)}) only in the {whose}",
+            text=f"{shown} ({side.classes[module]}) only in the {whose}",
             kind=cast(alignment_pb2.PairKind, row.kind),
             teacher_path="" if row.kind == INSERTED else path,
             student_path=path if row.kind == INSERTED else "",
         )
-    if row.children or row.teacher < 0 or row.student < 0:
+    if row.children or row.teacher < 0 or row.student < 0 or row.kind not in (RETYPED, RECONFIGURED, RESIZED):
         return None
-    if row.group >= 0 and bool(teacher.call_children[row.teacher]) != bool(student.call_children[row.student]):
+    if row.group >= 0 and bool(teacher.children[row.teacher]) != bool(student.children[row.student]):
         return None  # a composite beside the leaf that it stands for
-    path_t, path_s = teacher.call_path(row.teacher), student.call_path(row.student)
-    shown = _hide_block(path_s) if in_stack[number] >= 0 else path_s
+    if row.kind == RESIZED and teacher.outputs[row.teacher] == student.outputs[row.student]:
+        return None
+    module_t, module_s = teacher.module[row.teacher], student.module[row.student]
+    path = student.paths[module_s]
+    shown = _hide_block(path) if in_stack[number] >= 0 else path
     if row.kind == RETYPED:
-        text = f"{shown}: {teacher.call_class(row.teacher)} → {student.call_class(row.student)}"
-        changed = _changed_attributes(row, teacher, student)
+        text = f"{shown}: {teacher.classes[module_t]} → {student.classes[module_s]}"
+        changed = _changed_attributes(module_t, module_s, teacher.structure, student.structure)
         text += f", {changed}" if changed else ""
     elif row.kind == RECONFIGURED:
-        text = f"{shown}: {_changed_attributes(row, teacher, student) or _changed_parameters(row, teacher, student)}"
-    elif row.kind == RESIZED:
-        out_t, out_s = _output(teacher, row.teacher), _output(student, row.student)
-        if out_t == out_s:
-            return None
-        text = f"{shown}: output {out_t} → {out_s}"
+        modules = module_t, module_s, teacher.structure, student.structure
+        text = f"{shown}: {_changed_attributes(*modules) or _changed_parameters(*modules)}"
     else:
-        return None
+        text = f"{shown}: output {teacher.outputs[row.teacher]} → {student.outputs[row.student]}"
     return alignment_pb2.Edit(
-        text=text, kind=cast(alignment_pb2.PairKind, row.kind), teacher_path=path_t, student_path=path_s
+        text=text,
+        kind=cast(alignment_pb2.PairKind, row.kind),
+        teacher_path=teacher.paths[module_t],
+        student_path=path,
     )
 
 
-def _output(structure: Structure, call: int) -> str:
-    shape = _output_shape(structure, call)
-    return "–" if shape is None else "×".join(map(str, shape[1:]))
-
-
-def _output_shape(structure: Structure, call: int) -> list[int] | None:
-    calls, tensors = structure.module_calls, structure.tensors
-    begin, end = calls.offsets("outputs")[call : call + 2].tolist()
-    if begin == end:
-        return None
-    tensor = calls["outputs"].item(begin)
-    first, last = tensors.offsets("shape")[tensor : tensor + 2].tolist()
-    shape: list[int] = tensors["shape"][first:last].tolist()
-    return shape
-
-
-def _changed_attributes(row: Row, teacher: Structure, student: Structure) -> str:
+def _changed_attributes(module_t: int, module_s: int, teacher: Structure, student: Structure) -> str:
     """What both sides state and differs, sizes left out: "num_layers 3 → 1"."""
-    class_t = teacher.call_class(row.teacher)  # which recurrent layers state once more
-    stated_t = teacher.attributes(int(teacher.module_calls["module"][row.teacher]))
-    stated_s = student.attributes(int(student.module_calls["module"][row.student]))
+    class_t = teacher.module_classes[module_t]  # which recurrent layers state once more
+    stated_t, stated_s = teacher.attributes(module_t), student.attributes(module_s)
     changed = [
         f"{name} {stated_t[name]} → {stated_s[name]}"
         for name in stated_t
@@ -192,15 +206,12 @@ def _changed_attributes(row: Row, teacher: Structure, student: Structure) -> str
     return ", ".join(changed[:_MOST_NAMED]) + (" …" if len(changed) > _MOST_NAMED else "")
 
 
-def _changed_parameters(row: Row, teacher: Structure, student: Structure) -> str:
+def _changed_parameters(module_t: int, module_s: int, teacher: Structure, student: Structure) -> str:
     """What only one side states or holds: "without bias"."""
     named = [
         {side.parameters.text("path", parameter).rpartition(".")[2] for parameter in side.module_parameters(module)}
         | set(side.attributes(module))
-        for side, module in (
-            (teacher, int(teacher.module_calls["module"][row.teacher])),
-            (student, int(student.module_calls["module"][row.student])),
-        )
+        for side, module in ((teacher, module_t), (student, module_s))
     ]
     parts = [
         f"{word} {', '.join(sorted(only)[:_MOST_NAMED])}"
@@ -235,6 +246,7 @@ def sentence(
     for side, whose in ((teacher, "teacher"), (student, "student")):
         if not side.module_calls.rows:
             return f"The record of the {whose} ({side.name}) holds no module call: there is nothing to compare."
+    substance = {DELETED: _with_parameters(teacher), INSERTED: _with_parameters(student)}
     if all(row.kind == alignment_pb2.PAIR_KIND_IDENTICAL for row in rows):
         counted = f"all {len(rows):,} module calls are" if len(rows) > 1 else "the only module call is"
         return f"Nothing changed: {counted} identical."
@@ -248,17 +260,17 @@ def sentence(
         first = "The student has " + (_listed(shown) if not more else ", ".join(shown)) + more
     elif stacks:
         first = "The student keeps the depth of every stack"
-    elif _all_have_counterparts(rows, teacher, student):
+    elif _all_have_counterparts(rows, substance):
         first = _likeness_text(rows)
     else:
-        first = _counterparts_text(rows, student)
+        first = _counterparts_text(rows, student, substance[INSERTED])
     parts = [first + _width_text(widths)]
     if not stages:
         for kind, side, whose in ((DELETED, teacher, "teacher"), (INSERTED, student, "student")):
             listed = [
                 side.call_path(row.teacher if kind == DELETED else row.student)
-                for number, row in enumerate(rows)
-                if _stands_alone(row, rows, kind) and _has_substance(row, rows, side, kind)
+                for row in rows
+                if _stands_alone(row, rows, kind) and substance[kind][row.teacher if kind == DELETED else row.student]
             ]
             paths = list(dict.fromkeys(listed))
             if paths:
@@ -277,11 +289,11 @@ def sentence(
     return "; ".join(parts) + "."
 
 
-def _all_have_counterparts(rows: Sequence[Row], teacher: Structure, student: Structure) -> bool:
+def _all_have_counterparts(rows: Sequence[Row], substance: Mapping[int, Sequence[bool]]) -> bool:
     """Whether everything that holds parameters has a counterpart."""
     return not any(
-        (row.kind == DELETED and _has_substance(row, rows, teacher, DELETED))
-        or (row.kind == INSERTED and _has_substance(row, rows, student, INSERTED))
+        (row.kind == DELETED and substance[DELETED][row.teacher])
+        or (row.kind == INSERTED and substance[INSERTED][row.student])
         for row in rows
     )
 
@@ -301,17 +313,15 @@ def _likeness_text(rows: Sequence[Row]) -> str:
     )
 
 
-def _counterparts_text(rows: Sequence[Row], student: Structure) -> str:
+def _counterparts_text(rows: Sequence[Row], student: Structure, with_parameters: Sequence[bool]) -> str:
     """How many of the student's layers (calls that hold parameters and call nothing) have a counterpart."""
-    paired = {row.student for row in rows if row.teacher >= 0 and row.student >= 0}
+    children = student.call_children
     layers = {
-        row.student
-        for row in rows
-        if row.student >= 0
-        and not student.call_children[row.student]
-        and student.module_parameters(int(student.module_calls["module"][row.student]))
+        row.student: row.teacher >= 0
+        for row in sorted(rows, key=lambda row: row.teacher)
+        if row.student >= 0 and not children[row.student] and with_parameters[row.student]
     }
-    return f"{len(paired & layers)} of the student's {len(layers)} layers with parameters have a counterpart"
+    return f"{sum(layers.values())} of the student's {len(layers)} layers with parameters have a counterpart"
 
 
 def _depth_text(stack: alignment_pb2.Stack) -> str:
@@ -332,10 +342,14 @@ def _width_text(widths: Sequence[tuple[int, int]]) -> str:
     return f", widths {min(teacher)}–{max(teacher)} {equal} {min(student)}–{max(student)}"
 
 
-def _has_substance(row: Row, rows: Sequence[Row], side: Structure, kind: int) -> bool:
-    """Whether a row holds parameters: what holds none is in the edit script, not in the sentence."""
-    call = row.teacher if kind == DELETED else row.student
-    return bool(side.module_parameters(int(side.module_calls["module"][call])))
+def _with_parameters(structure: Structure) -> list[bool]:
+    """Whether the module of each call holds parameters: what holds none is in the edit script, not in the sentence."""
+    found = (np.diff(structure.modules.offsets("parameters").astype(np.int64)) > 0).tolist()
+    parents = structure.modules["parent"].tolist()
+    for module in range(len(parents) - 1, 0, -1):
+        if found[module]:
+            found[parents[module]] = True
+    return [found[module] for module in structure.module_calls["module"].tolist()]
 
 
 def _stands_alone(row: Row, rows: Sequence[Row], kind: int) -> bool:

@@ -41,19 +41,33 @@ class Sketches:
         self.usable = (self.samples != 0).any(axis=1) if width else np.zeros(table.rows, bool)
 
 
-def correlation(
-    teacher: Sketches, student: Sketches, teacher_rows: Sequence[int], student_rows: Sequence[int]
-) -> float:
-    """Mean correlation over parameters in the same place and of the same shape; NaN when none can be compared."""
-    found = []
-    for row_t, row_s in zip(teacher_rows, student_rows, strict=False):
-        if not (teacher.usable[row_t] and student.usable[row_s]) or teacher.shapes[row_t] != student.shapes[row_s]:
-            continue
-        if teacher.length[row_t] != student.length[row_s]:
-            continue
-        length = int(teacher.length[row_t])
-        found.append(float(teacher.samples[row_t, :length] @ student.samples[row_s, :length]))
-    return float(np.mean(found)) if found else float("nan")
+def paired_correlations(
+    teacher: Sketches, student: Sketches, teacher_rows: Sequence[Sequence[int]], student_rows: Sequence[Sequence[int]]
+) -> Array:
+    """For each pair of layers the mean correlation over parameters in the same place and of the same shape; NaN where
+    none can be compared.
+
+    Args:
+        teacher: The teacher's samples.
+        student: The student's samples.
+        teacher_rows: Parameter rows of each layer.
+        student_rows: Parameter rows of its counterpart.
+    """
+    pairs = [
+        (layer, row_t, row_s)
+        for layer, (rows_t, rows_s) in enumerate(zip(teacher_rows, student_rows, strict=True))
+        for row_t, row_s in zip(rows_t, rows_s, strict=False)
+        if teacher.shapes[row_t] == student.shapes[row_s]
+    ]
+    layers, of_t, of_s = np.array(pairs, np.int64).reshape(-1, 3).T
+    known = teacher.usable[of_t] & student.usable[of_s] & (teacher.length[of_t] == student.length[of_s])
+    layers, of_t, of_s = layers[known], of_t[known], of_s[known]
+    width = min(teacher.samples.shape[1], student.samples.shape[1])
+    values = (teacher.samples[of_t, :width] * student.samples[of_s, :width]).sum(axis=1)
+    counts = np.bincount(layers, minlength=len(teacher_rows))
+    sums = np.bincount(layers, values, len(teacher_rows))
+    means: Array = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return means
 
 
 def correlations(teacher: Sketches, student: Sketches, teacher_rows: Array, student_rows: Array) -> Array:
