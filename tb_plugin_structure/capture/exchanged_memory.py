@@ -109,7 +109,12 @@ def _assigns_data(code: CodeType) -> bool:
         stored = [each.argval for each in dis.get_instructions(code) if each.opname == "STORE_ATTR"]
         if "data" in stored:
             return True
-    return _swaps(code) or "set_data" in names or ("setattr" in names and "data" in code.co_consts)
+    return (
+        _swaps(code)
+        or "set_data" in names
+        or "vector_to_parameters" in names
+        or ("setattr" in names and "data" in code.co_consts)
+    )
 
 
 def _swaps(code: CodeType) -> bool:

@@ -114,6 +114,7 @@ def replay(structure: Structure, observed: Observed, *, slice_of_output: bool = 
     values: dict[int, Tensor] = {}
     by_storage: dict[int, Tensor] = {}
     storages = tensors["storage"].tolist()
+    start_of: dict[int, int] = {}
     compared = 0
     unwritten: set[int] = set()
     ran: set[int] = set()
@@ -128,10 +129,12 @@ def replay(structure: Structure, observed: Observed, *, slice_of_output: bool = 
             made = other
         else:
             strides, offset = tensors.values("strides", row).tolist(), int(tensors["storage_offset"][row])
+            start = max(0, offset - start_of.get(storages[row], 0))
             made = torch.empty(0, dtype=contents.dtype).set_(
-                other.untyped_storage(), min(offset, other.storage_offset()), structure.shape(row), strides
+                other.untyped_storage(), start, structure.shape(row), strides
             )
-        by_storage.setdefault(storages[row], made)
+        if by_storage.setdefault(storages[row], made) is made and other is None:
+            start_of[storages[row]] = int(tensors["storage_offset"][row])  # the copy begins where the value did
         return made
 
     with torch.no_grad():

@@ -104,6 +104,7 @@ UNREPLAYABLE = {
     "ragged_attention": "the inside of a jagged tensor is not recorded",
     "dynamically_quantised": "weights are packed into an object of C++",
     "host_memory_shared_and_frombuffer": "a storage in shared memory is handed to a kernel",
+    "layer_cast_to_another_precision_and_back": "memory changes hands below the dispatcher",
     "saved_and_loaded_within": "torch.load hands a storage to a kernel",
     "weights_of_a_quantising_subclass": "what a subclass holds is its own affair",
     "fake_tensors_within_the_forward": "tensors without values have none to compare",
