@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.e2e.graph_tab import OpenTab, address, details, outline, picture, selected
+from tests.e2e.graph_tab import OpenTab, address, details, outline, painted, picture, selected
 from tests.support.tensorboard_server import TensorBoardServer
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -171,6 +172,27 @@ def test_a_report_opens_from_a_file_without_a_server(
     page.get_by_label("policy").select_option("uniform")
     expect(page.get_by_role("complementary")).to_contain_text("1, 3, 5, 7, 9, 11")
     page.context.set_offline(False)
+
+
+def test_verdicts_colour_the_picture_of_an_address_and_of_new_pairs(
+    server: TensorBoardServer, open_tab: OpenTab
+) -> None:
+    unmatched = (253, 242, 217)  # a card that is only in the teacher: the light theme's amber
+    tab = open_tab(server.url, "graph_diff", f"{BERTS}&colour=shape%20verdict")
+    canvas = picture(tab)
+    until(lambda: painted(canvas, unmatched) > 500)
+    tab.frame.get_by_label("policy").select_option("uniform")
+    tab.page.wait_for_timeout(300)
+    canvas = picture(tab)
+    until(lambda: painted(canvas, unmatched) > 500)
+
+
+def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until something holds; AssertionError when it never does."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_one_model_alone_is_a_graph_of_it(server: TensorBoardServer, open_tab: OpenTab) -> None:

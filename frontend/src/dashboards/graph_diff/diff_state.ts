@@ -322,6 +322,8 @@ export class DiffState {
     const { teacher, student, intent } = this.session;
     if (!value?.alignment || !student.peek() || this.auditedTree === value.tree) return;
     this.auditedTree = value.tree;
+    // What was said of other pairs is not true of these.
+    this.audit.clear();
     const [t, s, i] = [teacher.peek()!.address, student.peek()!.address, intent.peek()];
     void this.audit.load("Auditing the shapes", async (signal) => {
       const { fetchAudit } = await import("../../wire/audit");
@@ -362,7 +364,7 @@ export class DiffState {
   private adopt({ tree, keys }: Comparison): void {
     const before = this.lastTree;
     this.lastTree = tree;
-    this.audit.clear();
+    if (this.auditedTree !== tree) this.audit.clear();
     batch(() => {
       const open = before
         ? new Set(
