@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from tb_plugin_structure.capture import AttentionOptions
-from tb_plugin_structure.integrations import feature_maps, memory, statistics, summaries
+from tb_plugin_structure.integrations import feature_maps, memory, scalar_tags, statistics, summaries
 from tb_plugin_structure.integrations.module_outputs import ModuleOutputs
 from tb_plugin_structure.integrations.path_measurements import (
     StepValues,
@@ -259,7 +259,7 @@ class StructureMonitor:
         if _due(self._step, self._every):
             with self._harmless():
                 # Those of this step: a scheduler may have moved on when `step` is called.
-                self._rates = self._learning_rates()
+                self._rates = scalar_tags.learning_rates(self._optimizer)
                 # With a closure (Lightning, LBFGS) the backward pass is yet to run, within the optimizer's step.
                 if not any(map(callable, (*args[1:], *kwargs.values()))):
                     self._look_at_gradients()
@@ -283,10 +283,7 @@ class StructureMonitor:
                 norms = dict(zip(found, statistics.norms(list(found.values())), strict=True))
                 named = dict(model.named_parameters())
                 self._values.gradients |= {id(named[path]): norm for path, norm in norms.items()}
-                self._pending[f"gradient_norm/{name}"] = statistics.root_sum_square(norms.values())
-                for module, value in statistics.by_module(norms, self._depth_of(model)).items():
-                    if module:
-                        self._pending[f"gradient_norm/{name}/{module}"] = value
+                self._pending |= scalar_tags.gradient_norms(name, norms, self._depth_of(model))
                 if _due(self._step, self._histograms_every):
                     self._add_histograms(f"gradients/{name}", found)
 
@@ -300,18 +297,11 @@ class StructureMonitor:
         self._values.changes = dict(zip(keys, changes, strict=True))
         self._values.sizes = dict(zip(keys, sizes, strict=True))
         for name, model in self._models.items():
-            depth = self._depth_of(model)
             prefix = f"{name}\0"
             paths = [path for path, _ in trained]
             change = {p[len(prefix) :]: v for p, v in zip(paths, changes, strict=True) if p.startswith(prefix)}
             size = {p[len(prefix) :]: v for p, v in zip(paths, sizes, strict=True) if p.startswith(prefix)}
-            total = statistics.root_sum_square(size.values())
-            if total > 0:
-                self._pending[f"update_ratio/{name}"] = statistics.root_sum_square(change.values()) / total
-            of_modules = statistics.by_module(size, depth)
-            for module, value in statistics.by_module(change, depth).items():
-                if module and of_modules.get(module, 0.0) > 0:
-                    self._pending[f"update_ratio/{name}/{module}"] = value / of_modules[module]
+            self._pending |= scalar_tags.update_ratios(name, change, size, self._depth_of(model))
 
     def _depth_of(self, model: nn.Module) -> int:
         return self._depth + statistics.wrapping_names(model)
@@ -341,7 +331,7 @@ class StructureMonitor:
             found["monitor/loss"] = float(loss.detach().float().mean()) if isinstance(loss, Tensor) else float(loss)
         found |= {f"monitor/{name}": float(value) for name, value in values.items()}
         rates, self._rates = self._rates, {}
-        found |= (rates or self._learning_rates()) | memory.in_use()
+        found |= (rates or scalar_tags.learning_rates(self._optimizer)) | memory.in_use()
         with torch.no_grad():
             learned.batch_norms = batch_norms(self._models.values())
             parameters = [p for model in self._models.values() for p in model.parameters()]
@@ -349,7 +339,11 @@ class StructureMonitor:
                 parameters if self._measures else [p for p in parameters if p.requires_grad]
             )
             for name, model in self._models.items():
-                found |= self._weights(name, model, learned) | _batch_statistics(name, model, learned)
+                trained = scalar_tags.trained_weights(model)
+                if _due(self._step, self._histograms_every):
+                    self._add_histograms(f"weights/{name}", trained)
+                found |= scalar_tags.weight_stds(name, trained, learned)
+                found |= scalar_tags.batch_statistics(name, model, learned)
         self._writer.add_summary(summaries.scalars(found), self._step)
         if _due(self._step, self._pictures_every):
             for name, model in self._models.items():
@@ -368,27 +362,11 @@ class StructureMonitor:
                 self._writer.add_measurements(name, *measured, step=self._step, series=_SERIES)
         self._measurements_written += 1
 
-    def _weights(self, name: str, model: nn.Module, values: StepValues) -> dict[str, float]:
-        trained = {path: p for path, p in model.named_parameters() if p.requires_grad and p.is_floating_point()}
-        if _due(self._step, self._histograms_every):
-            self._add_histograms(f"weights/{name}", trained)
-        return {
-            f"weight_std/{name}/{path}": values.weights[id(p)].std
-            for path, p in trained.items()
-            if p.dim() > 1 and id(p) in values.weights
-        }
-
     def _add_histograms(self, prefix: str, tensors: Mapping[str, Tensor]) -> None:
         for path, tensor in tensors.items():
             made = statistics.histogram(tensor)
             if made is not None:
                 self._histograms[f"{prefix}/{path}"] = made
-
-    def _learning_rates(self) -> dict[str, float]:
-        """One value when all groups of the optimizer agree, else one for each group."""
-        groups = self._optimizer.param_groups if self._optimizer is not None else []
-        rates = {f"learning_rate/group{k}": float(group["lr"]) for k, group in enumerate(groups) if "lr" in group}
-        return {"learning_rate": next(iter(rates.values()))} if len(set(rates.values())) == 1 else rates
 
     @contextlib.contextmanager
     def _harmless(self) -> Iterator[None]:
@@ -406,14 +384,3 @@ class StructureMonitor:
 
 def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
-
-
-def _batch_statistics(name: str, model: nn.Module, values: StepValues) -> dict[str, float]:
-    """Mean over channels of running means, and of running variances."""
-    found: dict[str, float] = {}
-    for path, module in model.named_modules():
-        if id(module) in values.batch_norms:
-            mean, variance = values.batch_norms[id(module)]
-            found[f"batch_norm/{name}/{path}/running_mean"] = mean
-            found[f"batch_norm/{name}/{path}/running_variance"] = variance
-    return found
