@@ -1,12 +1,12 @@
 import { MOTION_MS } from "../ui/tokens";
-import { Camera, type Rect } from "./camera";
+import { Camera, overlaps, type Rect, union } from "./camera";
 import { CanvasPen } from "./canvas_pen";
 import { HEADER_HEIGHT } from "./card";
 import type { SideName } from "./diff_tree";
 import type { Look } from "./look";
 import type { Minimap } from "./minimap";
-import { paint, paintPairing } from "./painter";
-import { canPair, GRIP_REACH, GRIP_REACH_TOUCH, gripOf } from "./pair_grip";
+import { paint } from "./painter";
+import { PairingLine } from "./pairing_line";
 import { listenToPointer } from "./pointer_input";
 import type { Span } from "./reading_line";
 import type { Place, Scene } from "./scene";
@@ -64,8 +64,7 @@ export class GraphView {
     anchor: Anchoring | null;
   } | null = null;
   private frame = 0;
-  /** A line that is being drawn from a module to the one that it shall be paired with. */
-  private pairing: { from: Place; to: Place | null; x: number; y: number } | null = null;
+  private readonly pairing: PairingLine;
   private minimapDirty = true;
   private minimapAsked = false;
   private fitted = false;
@@ -84,6 +83,11 @@ export class GraphView {
       "Graph of the models. The outline beside it holds the same as a tree.",
     );
     container.append(this.canvas);
+    this.pairing = new PairingLine(
+      this.camera,
+      () => this.scene,
+      () => this.look,
+    );
     listenToPointer(this.canvas, this.camera, {
       moved: () => {
         this.events.hint(null, 0, 0);
@@ -97,7 +101,7 @@ export class GraphView {
       },
       hover: (x, y) => this.hover(x, y),
       leave: () => {
-        if (this.pairing) return;
+        if (this.pairing.isDrawn) return;
         this.events.hover(-1);
         this.events.hint(null, 0, 0);
       },
@@ -274,7 +278,7 @@ export class GraphView {
     context.setTransform(scale, 0, 0, scale, -camera.x * scale, -camera.y * scale);
     const pen = new CanvasPen(context);
     paint(pen, scene, look, camera.view(), camera.scale, this.previous, progress);
-    this.drawPairing(pen, scene, look);
+    this.pairing.draw(pen, scene, look);
     if (this.minimap && this.minimapDirty && progress >= 1) {
       this.minimap.render(scene, look);
       this.minimapDirty = false;
@@ -343,65 +347,34 @@ export class GraphView {
     return x > rect.x + rect.width - 24;
   }
 
-  /** The grip under a point: of the module that is pointed at or selected. */
-  private gripAt(x: number, y: number, reach: number): Place | null {
-    const { scene, look, camera } = this;
-    if (!scene || !look?.canPair) return null;
-    for (const node of new Set([look.hovered, look.selected])) {
-      for (const side of ["teacher", "student"] as const) {
-        const grip = gripOf(scene, { node, side });
-        if (!grip) continue;
-        const [gripX, gripY] = [(grip.x - camera.x) * camera.scale, (grip.y - camera.y) * camera.scale];
-        if (Math.hypot(gripX - x, gripY - y) <= reach) return { node, side };
-      }
-    }
-    return null;
-  }
-
   private grab(x: number, y: number, isTouch: boolean): boolean {
-    const from = this.gripAt(x, y, isTouch ? GRIP_REACH_TOUCH : GRIP_REACH);
-    if (!from) return false;
-    this.pairing = { from, to: null, x, y };
+    if (!this.pairing.begin(x, y, isTouch)) return false;
     this.events.hint(null, 0, 0);
     return true;
   }
 
   private drag(x: number, y: number): void {
-    const { pairing, scene } = this;
-    if (!pairing || !scene) return;
-    const to = this.at(x, y);
-    Object.assign(pairing, { x, y, to: to && canPair(scene, pairing.from, to) ? to : null });
-    this.canvas.style.cursor = pairing.to ? "copy" : "crosshair";
+    this.canvas.style.cursor = this.pairing.move(x, y) ? "copy" : "crosshair";
     this.invalidate();
   }
 
   private drop(x: number, y: number, isCancelled: boolean): void {
-    this.drag(x, y);
-    const { pairing } = this;
-    this.pairing = null;
+    this.pairing.move(x, y);
+    const ends = this.pairing.end();
     this.invalidate();
-    if (pairing?.to && !isCancelled) this.events.pair(pairing.from, pairing.to);
+    if (ends && !isCancelled) this.events.pair(ends.from, ends.to);
   }
 
   /** Gives up a line that is being drawn; false when there is none. */
   cancelPairing(): boolean {
-    const had = this.pairing !== null;
-    this.pairing = null;
+    const had = this.pairing.isDrawn;
+    this.pairing.end();
     this.invalidate();
     return had;
   }
 
-  private drawPairing(pen: CanvasPen, scene: Scene, look: Look): void {
-    const { pairing, camera } = this;
-    const from = pairing && gripOf(scene, pairing.from);
-    if (!from) return;
-    const [x, y] = camera.toWorld(pairing.x, pairing.y);
-    const target = pairing.to && scene.rect(pairing.to.node, pairing.to.side);
-    paintPairing(pen, look, from, { x, y }, target, camera.scale);
-  }
-
   private hover(x: number, y: number): void {
-    if (this.gripAt(x, y, GRIP_REACH)) {
+    if (this.pairing.isOnGrip(x, y)) {
       this.canvas.style.cursor = "crosshair";
       const box = this.canvas.getBoundingClientRect();
       this.events.hint({ grip: true }, box.left + x, box.top + y);
@@ -416,19 +389,4 @@ export class GraphView {
     const near = { x: worldX, y: worldY, reach: EDGE_REACH / this.camera.scale };
     this.events.hint(closed ? { place } : { near }, box.left + x, box.top + y);
   }
-}
-
-function overlaps(a: Rect, b: Rect): boolean {
-  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-}
-
-function union(a: Rect, b: Rect): Rect {
-  const x = Math.min(a.x, b.x);
-  const y = Math.min(a.y, b.y);
-  return {
-    x,
-    y,
-    width: Math.max(a.x + a.width, b.x + b.width) - x,
-    height: Math.max(a.y + a.height, b.y + b.height) - y,
-  };
 }

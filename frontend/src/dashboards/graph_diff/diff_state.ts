@@ -4,7 +4,7 @@ import type { Arrangement } from "../../graph/card";
 import { COLOURINGS, type NodePainting, Painting } from "../../graph/colouring";
 import type { DiffTree, SideName } from "../../graph/diff_tree";
 import type { DimensionOrigin } from "../../graph/dimension_origin";
-import { type KeyIndex, nodeKey } from "../../graph/node_key";
+import { nodeKey } from "../../graph/node_key";
 import { firstOpening } from "../../graph/opening";
 import { finishSliced } from "../../graph/sliced";
 import { announce } from "../../ui/announce";
@@ -22,6 +22,7 @@ import { IntentHistory } from "./intent_history";
 import type { Matches } from "./matches";
 import { measuredName } from "./measured_colouring";
 import type { MeasuredView } from "./measured_view";
+import { openedBy, openText } from "./open_address";
 
 /** What stays in place on the screen when something opens; `isPointed` when the pointer is on it. */
 export interface Anchor {
@@ -31,10 +32,6 @@ export interface Anchor {
 }
 
 export type View = "both" | "outline" | "graph";
-
-/** Opened nodes are written into the address one by one up to this length. */
-const LONGEST_OPEN = 1500;
-const MOST_NAMED = 100;
 
 /** Nothing is searched for. */
 const NO_MATCHES: Matches = { nodes: [], set: new Set(), error: "" };
@@ -230,7 +227,8 @@ export class DiffState {
     this.anchor = anchor;
     open.add(0);
     this.open.value = open;
-    this.openText.value = this.describeOpen(open);
+    const tree = this.comparison.state.peek().value?.tree;
+    this.openText.value = tree ? openText(tree, open) : "";
   }
 
   openAround(node: number): void {
@@ -370,7 +368,7 @@ export class DiffState {
         ? new Set(
             [...this.open.peek()].map((node) => keys.find(nodeKey(before, node))).filter((node) => node >= 0),
           )
-        : this.readOpen(tree, keys);
+        : openedBy(this.openText.peek(), tree, keys);
       if (before && open.size < 2) for (const node of firstOpening(tree)) open.add(node);
       open.add(0);
       this.anchor = null;
@@ -384,35 +382,6 @@ export class DiffState {
       this.target.value = this.selected.value;
       if (this.selected.value > 0) this.openAround(this.selected.value);
     });
-  }
-
-  private readOpen(tree: DiffTree, keys: KeyIndex): Set<number> {
-    const text = this.openText.peek();
-    if (!text) return firstOpening(tree);
-    if (text === "all") {
-      return new Set(
-        Array.from({ length: tree.count }, (_, node) => node).filter((node) => tree.isExpandable(node)),
-      );
-    }
-    return new Set(
-      text
-        .split(",")
-        .map((key) => keys.find(key))
-        .filter((node) => node >= 0),
-    );
-  }
-
-  private describeOpen(open: ReadonlySet<number>): string {
-    const tree = this.comparison.state.peek().value?.tree;
-    if (!tree) return "";
-    const initial = firstOpening(tree);
-    if (open.size === initial.size && [...initial].every((node) => open.has(node))) return "";
-    if (open.size > MOST_NAMED) return open.size === tree.expandableCount ? "all" : "";
-    const text = [...open]
-      .filter((node) => node > 0)
-      .map((node) => nodeKey(tree, node))
-      .join(",");
-    return text.length <= LONGEST_OPEN ? text || "T:" : "";
   }
 
   /** Finds what recedes; how is loaded when something does for the first time. */
