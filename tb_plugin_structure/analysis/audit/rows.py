@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -138,14 +138,24 @@ class _StageNames:
                 stage = teacher.stages.of_call(pair.teacher)[0]
                 votes.setdefault(stage, Counter())[student.stages.of_call(pair.student)[0]] += 1
         self.partner = {stage: counted.most_common(1)[0][0] for stage, counted in votes.items()}
+        self._pair_of = {pair.teacher: pair.student for pair in pairs if pair.student >= 0}
+        self._parents: list[int] = teacher.structure.module_calls["parent"].tolist()
 
     def of(self, pair: Pair) -> tuple[str, int]:
         if pair.student >= 0:
             stage, level = self.student.stages.of_call(pair.student)
         else:
             stage, level = self.teacher.stages.of_call(pair.teacher)
-            stage = self.partner.get(stage, stage)
+            stage = self._around(pair.teacher, stage) or self.partner.get(stage, stage)
         return stage or MODEL_STAGE, level
+
+    def _around(self, call: int, stage: str) -> str:
+        """The student's stage that the nearest paired call around a call of the teacher's belongs to; "" where none of
+        the teacher's stage is paired. The blocks of one list may be paired with several stages."""
+        while (call := self._parents[call]) >= 0 and self.teacher.stages.of_call(call)[0] == stage:
+            if call in self._pair_of:
+                return self.student.stages.of_call(self._pair_of[call])[0]
+        return ""
 
 
 def _row(
@@ -204,7 +214,28 @@ def stage_costs(rows: Sequence[Row], teacher: Side, student: Side) -> list[Stage
             of_teacher.append(row.pair.teacher)
         if row.pair.student >= 0:
             of_student.append(row.pair.student)
+    spanning = [
+        _spanning({call: stage for stage, of in calls.items() for call in of[index]}, side)
+        for index, side in enumerate((teacher, student))
+    ]
     return [
-        StageCost(stage, total_cost(teacher, set(of_teacher)), total_cost(student, set(of_student)))
+        StageCost(
+            stage,
+            total_cost(teacher, set(of_teacher) - spanning[0]),
+            total_cost(student, set(of_student) - spanning[1]),
+        )
         for stage, (of_teacher, of_student) in calls.items()
     ]
+
+
+def _spanning(stages: Mapping[int, str], side: Side) -> set[int]:
+    """Calls with calls of another stage inside them, as the list of all blocks where the blocks are paired with the
+    stages of a convolutional network: what it costs is counted with each of those."""
+    found: set[int] = set()
+    within: list[int] = []
+    for call in sorted(stages):
+        while within and side.call_ends[within[-1]] <= call:
+            within.pop()
+        found.update(outer for outer in within if stages[outer] != stages[call])
+        within.append(call)
+    return found

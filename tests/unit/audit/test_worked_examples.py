@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import transformers
 from torch import Tensor, nn
 
 from tb_plugin_structure.analysis.audit import AuditReport, audit
+from tb_plugin_structure.analysis.audit.rows import stage_costs
+from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.capture import capture
 from tb_plugin_structure.records.structure import Structure
 
@@ -331,3 +335,18 @@ def test_whisper_to_distil_whisper_keeps_the_encoder() -> None:
     for path in ("model.encoder", "model.decoder.layers.0", "model.decoder.layers.1", "proj_out"):
         assert report.row(path).comparison.classes == (), path
     assert "tied-weights" in {finding.rule for finding in report.findings}
+
+
+def test_a_list_of_blocks_that_are_stages_of_their_own_is_not_counted_with_the_first() -> None:
+    """The blocks of a transformer, paired with the stages of a convolutional network."""
+    model = nn.Sequential(OrderedDict(blocks=nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 8, 1))))
+    structure = capture(model, (torch.ones(1, 3, 2, 2),))
+    stages = {"blocks": "layer1", "blocks.0": "layer1", "blocks.1": "layer2"}
+    rows = [
+        replace(row, stage=stages[row.student.path])
+        for row in audit(pair_by_path(structure, structure)).rows
+        if row.student is not None and row.student.path
+    ]
+    sides = (Side(structure, "teacher"), Side(structure, "student"))
+    costs = {cost.stage: (cost.teacher_parameters, cost.student_parameters) for cost in stage_costs(rows, *sides)}
+    assert costs == {"layer1": (16, 16), "layer2": (40, 40)}
