@@ -46,8 +46,8 @@ def audit(
 
     Args:
         alignment: What :func:`tb_plugin_structure.align` returns.
-        outside: Record of what ran between the models in a recorded step; findings about the loss, and the features that
-            it compared, need it.
+        outside: Record of what ran between the models in a recorded step; findings about the loss, and the features
+            that it compared, need it.
         measurements: Measurements of the step, by "teacher" and "student"; findings about gradients need them.
         bias: Whether Linear adapters have a bias; None: as the student's own Linear modules.
         norm: Follow each learned adapter by a normalisation, and by a ReLU where the teacher's feature has one.

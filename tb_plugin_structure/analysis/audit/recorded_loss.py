@@ -51,20 +51,25 @@ class RecordedLoss:
     def broadcasts(self) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
         """(kernel, first, second operand, result shape) where two operands of different shape meet."""
         expanded: dict[int, list[int]] = {}  # operator -> its expand kernels: broadcast_tensors in front of a loss
+        given: dict[int, int] = {}  # what it made of the one operand that grows -> that operand
         for kernel, name in enumerate(self.kernels):
             operator = int(self.outside.kernels["operator"][kernel])
-            outputs = self.outside.kernels.values("outputs", kernel)
-            if not len(outputs):
+            outputs = self.outside.kernels.values("outputs", kernel).tolist()
+            if not outputs:
                 continue
-            result = self.outside.shape(int(outputs[0]))
+            result = self.outside.shape(outputs[0])
             if name == "expand" and self.outside.operators.text("name", operator) == "broadcast_tensors":
                 expanded.setdefault(operator, []).append(kernel)
+                given[outputs[0]] = self.inputs(kernel)[0]
                 if len(expanded[operator]) == 2:
                     first, second = (self.inputs(k)[0] for k in expanded[operator])
+                    for k in expanded[operator]:
+                        given.pop(int(self.outside.kernels.values("outputs", k)[0]), None)
                     if self.outside.shape(first) != self.outside.shape(second):
                         yield kernel, first, second, result
             elif name in _ELEMENTWISE:
-                operands = [t for t in self.inputs(kernel) if prod(self.outside.shape(t)) > 1]
+                operands = [given.get(t, t) for t in self.inputs(kernel)]
+                operands = [t for t in operands if prod(self.outside.shape(t)) > 1]
                 if len(operands) == 2 and self.outside.shape(operands[0]) != self.outside.shape(operands[1]):
                     yield kernel, operands[0], operands[1], result
 

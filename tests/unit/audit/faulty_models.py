@@ -66,7 +66,7 @@ class Language(nn.Module):
 def step(loss: Callable[[Tensor, Tensor, Tensor], Tensor], *, detach: bool = True, **options: Any) -> dict[str, Any]:
     """One recorded step of a teacher and a student under a loss of (teacher output, student output, targets)."""
     torch.manual_seed(0)
-    teacher, student = frozen(Small()), Small().eval()
+    teacher, student = frozen(Small()), Small()
     if not detach:
         teacher.requires_grad_(True)
     left_out = options.get("left_out", ())

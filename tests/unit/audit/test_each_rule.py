@@ -15,6 +15,7 @@ from tb_plugin_structure.capture import CaptureFailed, capture, observe
 from tb_plugin_structure.records.structure import Structure
 
 from .faulty_models import IMAGE, Language, Small, found, frozen, record, step
+from .step_faults import FAULTS
 
 Scenario = Callable[[], dict[str, Any]]
 
@@ -348,7 +349,7 @@ def with_parameter(model: nn.Module) -> nn.Module:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert sorted(CASES) == sorted(registered_rules())
+    assert sorted([*CASES, *FAULTS]) == sorted(registered_rules())
 
 
 @pytest.mark.parametrize("rule_id", CASES)

@@ -267,7 +267,7 @@ def test_layer_norm_over_the_width_of_a_map() -> None:
 
 def test_repeated_computation() -> None:
     twice = Small(body=lambda self, x: self.fc(self.bn(self.conv(x) + self.conv(x)).mean((2, 3))))
-    assert "1 products were computed before" in found(record(frozen(twice)))["repeated-computation"][0].message
+    assert "1 product computed before" in found(record(frozen(twice)))["repeated-computation"][0].message
     assert "repeated-computation" not in found(record(frozen(Small())))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.measured import parameters_with
 from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
+from tb_plugin_structure.analysis.audit.wording import counted
 
 _UNTRAINED = "parameter"
 """Name of constants that are parameters and in no optimizer (see ``records.schema.TENSORS``)."""
@@ -32,7 +33,7 @@ def adapter_not_in_optimizer(context: Context) -> Iterator[Finding]:
         return
     reader = next(kernel for kernel in range(loss.outside.kernels.rows) if forgotten[0] in loss.inputs(kernel))
     shapes = ", ".join(str(list(loss.outside.shape(row))) for row in forgotten[:3])
-    count = f"{len(forgotten)} trainable parameters" if len(forgotten) > 1 else "a trainable parameter"
+    count = counted(len(forgotten), "trainable parameter")
     yield Finding(
         f"{loss.where(reader)} reads {count} that the optimizer does not hold: {shapes}"
         + (" …" if len(forgotten) > 3 else ""),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.wording import counted
 
 _NEVER_CALLED = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
 
@@ -50,9 +51,9 @@ def _dead(side: Side) -> Iterator[Finding]:
         count = sum(parameters for _, parameters in found)
         # A teacher that never trains again loses nothing by the heads that only its own training needed.
         auxiliary = side.role == "teacher" and not any(structure.modules["training"])
-        what = found[0][0] if len(found) == 1 else f"{pattern}: {len(found)} modules"
+        what = found[0][0] if len(found) == 1 else f"{pattern}: {counted(len(found), 'module')}"
         yield side.found(
-            f"{what} ({class_name}, {count:,} parameters) never called"
+            f"{what} ({class_name}, {counted(count, 'parameter')}) never called"
             + (", while equal modules beside them were (routing by data?)" if routed else ""),
             found[0][0],
             severity="info" if routed or auxiliary else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 @rule(
@@ -25,5 +26,5 @@ def dropout_in_teacher(context: Context) -> Iterator[Finding]:
                 active.append(structure.module_paths[row])
     if active:
         yield context.teacher.found(
-            f"{len(active)} dropout layers are active in the teacher, first {active[0]}", active[0]
+            f"{counted(len(active), 'dropout layer')} active in the teacher, first {active[0]}", active[0]
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, STAGE
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 def _is_stage_or_block(side: Side, call: int) -> bool:
@@ -50,9 +51,9 @@ def modified_after_return(context: Context) -> Iterator[Finding]:
         ]
         if changed:
             first = (outer or changed)[0]
-            paths = len({structure.call_path(call) for call in changed})
+            paths = counted(len({structure.call_path(call) for call in changed}), "module")
             yield side.found(
-                f"the outputs of {paths} modules change in place after they return, e.g. {structure.call_path(first)}",
+                f"the outputs of {paths} change in place after they return, e.g. {structure.call_path(first)}",
                 structure.call_path(first),
                 severity="warning" if outer else "",
             )

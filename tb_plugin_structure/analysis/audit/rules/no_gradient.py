@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.gradient_cut import cuts
 from tb_plugin_structure.analysis.audit.measured import parameters_with
+from tb_plugin_structure.analysis.audit.wording import counted
 
 _SHOWN = 4
 
@@ -24,8 +25,10 @@ def no_gradient(context: Context) -> Iterator[Finding]:
         by_reason.setdefault(reason, []).append(path)
     for reason, paths in list(by_reason.items())[:_SHOWN]:
         owner = paths[0].rpartition(".")[0]
-        count = f"{len(paths)} parameters" if len(paths) > 1 else "a parameter"
+        count = counted(len(paths), "parameter")
         yield context.student.found(f"no gradient reached {count}, first {paths[0]}: {reason}", owner)
     rest = list(by_reason.values())[_SHOWN:]
     if rest:
-        yield context.student.found(f"no gradient reached {sum(map(len, rest))} more parameters, first {rest[0][0]}")
+        yield context.student.found(
+            f"no gradient reached {counted(sum(map(len, rest)), 'more parameter')}, first {rest[0][0]}"
+        )

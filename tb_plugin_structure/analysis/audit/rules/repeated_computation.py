@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.wording import counted
 
 NOTEWORTHY_SHARE = 0.01
 """Share of a model's MACs below which waste is only worth a remark."""
@@ -25,11 +26,11 @@ def repeated_computation(context: Context) -> Iterator[Finding]:
 def _repeated(side: Side) -> Iterator[Finding]:
     structure = side.structure
     macs = structure.kernels["macs"]
-    counted, arguments = macs.tolist(), structure.kernels["arguments"].tolist()
+    macs_of, arguments = macs.tolist(), structure.kernels["arguments"].tolist()
     seen: set[tuple[str, tuple[int, ...], int]] = set()
     again: list[int] = []
     for kernel, name in enumerate(side.names.kernel_names):
-        if not counted[kernel] > 0:
+        if not macs_of[kernel] > 0:
             continue
         key = (name, tuple(side.names.inputs[kernel]), arguments[kernel])  # equal texts have one number
         if key in seen:
@@ -41,7 +42,7 @@ def _repeated(side: Side) -> Iterator[Finding]:
     wasted = float(macs[again].sum())
     path = side.path_of_kernel(again[0])
     yield side.found(
-        f"{len(again)} products were computed before ({wasted / total:.1%} of the MACs), first in "
+        f"{counted(len(again), 'product')} computed before ({wasted / total:.1%} of the MACs), first in "
         f"{path or 'the model'}{side.source_of_kernel(again[0])}",
         path,
         severity="warning" if wasted / total >= NOTEWORTHY_SHARE else "info",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.measured import parameters_with
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 @rule(
@@ -18,4 +19,6 @@ def student_not_in_optimizer(context: Context) -> Iterator[Finding]:
     trained = set(parameters_with(context, "student", "requires_grad", 1.0))
     left_out = [path for path in parameters_with(context, "student", "in_optimizer", 0.0) if path in trained]
     if left_out:
-        yield context.student.found(f"the optimizer leaves out {len(left_out)} parameters, first {left_out[0]}")
+        yield context.student.found(
+            f"the optimizer leaves out {counted(len(left_out), 'parameter')}, first {left_out[0]}"
+        )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.measured import parameters_with
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 @rule(
@@ -17,4 +18,6 @@ from tb_plugin_structure.analysis.audit.measured import parameters_with
 def teacher_in_optimizer(context: Context) -> Iterator[Finding]:
     held = parameters_with(context, "teacher", "in_optimizer", 1.0)
     if held:
-        yield context.teacher.found(f"the optimizer holds {len(held)} parameters of the teacher, first {held[0]}")
+        yield context.teacher.found(
+            f"the optimizer holds {counted(len(held), 'parameter')} of the teacher, first {held[0]}"
+        )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.measured import parameters_with
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 @rule(
@@ -18,4 +19,6 @@ def teacher_receives_gradient(context: Context) -> Iterator[Finding]:
     reached = parameters_with(context, "teacher", "gradient_reached", 1.0)
     if reached and context.outside is not None:  # without a loss between the two it was a backward pass of its own
         owner = reached[0].rpartition(".")[0]
-        yield context.teacher.found(f"a gradient reached {len(reached)} parameters, first {reached[0]}", owner)
+        yield context.teacher.found(
+            f"a gradient reached {counted(len(reached), 'parameter')}, first {reached[0]}", owner
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.wording import counted
 
 _NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "LazyBatchNorm2d")
 
@@ -27,5 +28,6 @@ def teacher_training_mode(context: Context) -> Iterator[Finding]:
     ]
     if training:
         yield context.teacher.found(
-            f"{len(training)} batch norm layers of the teacher are in training mode, first {training[0]}", training[0]
+            f"{counted(len(training), 'batch norm layer')} of the teacher in training mode, first {training[0]}",
+            training[0],
         )

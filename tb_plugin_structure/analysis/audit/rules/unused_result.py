@@ -8,6 +8,7 @@ from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.liveness import live_kernels
 from tb_plugin_structure.analysis.audit.rules.repeated_computation import NOTEWORTHY_SHARE
 from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 @rule(
@@ -33,7 +34,7 @@ def _unused(side: Side, context: Context) -> Iterator[Finding]:
     total, lost = float(macs[macs > 0].sum()), float(macs[wasted].sum())
     path = side.path_of_kernel(wasted[0])
     yield side.found(
-        f"the results of {len(wasted)} products ({lost / total:.1%} of the MACs) are never used, first in "
+        f"the results of {counted(len(wasted), 'product')} ({lost / total:.1%} of the MACs) are never used, first in "
         f"{path or 'the model'}{side.source_of_kernel(wasted[0])}",
         path,
         severity="warning" if lost / total >= NOTEWORTHY_SHARE else "info",

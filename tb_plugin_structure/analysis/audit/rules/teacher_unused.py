@@ -1,0 +1,27 @@
+"""The loss of the step uses nothing of the teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
+
+
+@rule(
+    "teacher-unused",
+    severity="warning",
+    explanation="The teacher ran in the step, but no operator of the loss reads anything of it: the student learns "
+    "from the labels, or from itself, alone.",
+    fix="Compare the student's output or features with the teacher's; look for a variable used twice, or a hook on the "
+    "wrong model.",
+)
+def teacher_unused(context: Context) -> Iterator[Finding]:
+    loss = recorded_loss(context)
+    if loss is None or "teacher" not in context.measurements:
+        return  # the teacher was recorded elsewhere: this step need not know it
+    roles = set().union(*loss.origin.values()) if loss.origin else set()
+    tensors = loss.outside.tensors
+    learns = any(tensors["requires_grad"][t] and tensors["producer"][t] >= 0 for t in loss.origin)
+    if roles == {"student"} and learns:
+        yield Finding("the loss reads nothing of the teacher", subject="outside")

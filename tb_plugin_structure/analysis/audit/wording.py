@@ -1,0 +1,11 @@
+"""Counts in sentences for people."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "batch norm layer"), counted(1200, "parameter")
+    ('1 batch norm layer', '1,200 parameters')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,144 @@
+"""Faults of a training step, each beside the same step without it. The models are healthy throughout."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tb_plugin_structure import align
+from tb_plugin_structure.analysis.audit import Finding, audit
+from tb_plugin_structure.capture import observe
+
+IMAGES, LABELS = torch.linspace(-1, 1, 4 * 3 * 16 * 16).reshape(4, 3, 16, 16), torch.tensor([0, 3, 1, 9])
+
+
+class Net(nn.Module):
+    """Logits [batch, 10] and the map they are read from: 2 · width channels, a quarter of the image's side."""
+
+    def __init__(self, width: int, stride: int = 2) -> None:
+        super().__init__()
+        self.conv_1, self.bn_1 = nn.Conv2d(3, width, 3, 2, 1), nn.BatchNorm2d(width)
+        self.conv_2, self.bn_2 = nn.Conv2d(width, 2 * width, 3, stride, 1), nn.BatchNorm2d(2 * width)
+        self.drop, self.head = nn.Dropout(0.1), nn.Linear(2 * width, 10)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = F.relu(self.bn_2(self.conv_2(F.relu(self.bn_1(self.conv_1(x))))))
+        return self.head(self.drop(x.mean((2, 3)))), x
+
+
+Pass = tuple[Tensor, Tensor]
+Loss = Callable[[Pass, Pass, nn.Module], Tensor]
+
+
+def findings(
+    loss: Loss,
+    *,
+    student: nn.Module | None = None,
+    prepare: Callable[[nn.Module], Any] = lambda student: None,
+    under: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+) -> dict[str, list[Finding]]:
+    """One recorded step of a teacher and a student with an adapter between them; findings by rule."""
+    torch.manual_seed(0)
+    teacher, student = Net(16).eval().requires_grad_(False), student or Net(8)
+    adapter = nn.Conv2d(16, 32, 1)
+    prepare(student)
+    optimizer = torch.optim.SGD([*student.parameters(), *adapter.parameters()], 0.1)
+    region = observe({"teacher": teacher, "student": student}, optimizer=optimizer)
+    with contextlib.suppress(RuntimeError), region:
+        with torch.no_grad():
+            taught = teacher(IMAGES)
+        with under():
+            learnt = student(IMAGES)
+        loss(taught, learnt, adapter).backward()
+    report = audit(
+        align(teacher=region.structures["teacher"], student=region.structures["student"]),
+        outside=region.outside,
+        measurements=region.measurements,
+    )
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    return by_rule
+
+
+def kd(t: Tensor, s: Tensor, temperature: float = 4.0, **options: Any) -> Tensor:
+    options = {"reduction": "batchmean", **options}
+    return F.kl_div(F.log_softmax(s / temperature, -1), F.softmax(t / temperature, -1), **options)
+
+
+def sound(t: Pass, s: Pass, adapter: nn.Module) -> Tensor:
+    """Cross entropy, softened logits and an adapted feature, as in most published recipes."""
+    return F.cross_entropy(s[0], LABELS) + 16 * kd(t[0], s[0]) + F.mse_loss(adapter(s[1]), t[1])
+
+
+def wide() -> nn.Module:
+    """A student whose maps hold as many numbers as the teacher's, at twice the side."""
+    return Net(4, stride=1)
+
+
+def labelled(term: Callable[[Pass, Pass, nn.Module], Any]) -> Loss:
+    return lambda t, s, adapter: F.cross_entropy(s[0], LABELS) + term(t, s, adapter)
+
+
+def norm(x: Tensor, axis: int = 1) -> Tensor:
+    return F.normalize(x, dim=axis)
+
+
+FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dict[str, list[Finding]]]]] = {
+    "student-without-gradient": (
+        lambda: findings(lambda t, s, a: F.mse_loss(a(s[1].detach()), t[1])),
+        lambda: findings(lambda t, s, a: F.mse_loss(a(s[1]), t[1])),
+    ),
+    "teacher-unused": (
+        lambda: findings(labelled(lambda t, s, a: F.mse_loss(s[1], s[1].detach()))),
+        lambda: findings(labelled(lambda t, s, a: F.mse_loss(a(s[1]), t[1]))),
+    ),
+    "nll-without-log": (
+        lambda: findings(lambda t, s, a: F.nll_loss(s[0], t[0].argmax(-1))),
+        lambda: findings(lambda t, s, a: F.nll_loss(F.log_softmax(s[0], -1), t[0].argmax(-1))),
+    ),
+    "sigmoid-twice": (
+        lambda: findings(lambda t, s, a: F.binary_cross_entropy_with_logits(s[0].sigmoid(), t[0].sigmoid())),
+        lambda: findings(lambda t, s, a: F.binary_cross_entropy_with_logits(s[0], t[0].sigmoid())),
+    ),
+    "gradient-not-finite": (
+        lambda: findings(labelled(lambda t, s, a: (s[0] - s[0].detach()).norm() / 0.0 * t[0].mean())),
+        lambda: findings(sound),
+    ),
+    "normalised-on-one-side": (
+        lambda: findings(lambda t, s, a: F.mse_loss(a(s[1]), norm(t[1]))),
+        lambda: findings(lambda t, s, a: F.mse_loss(norm(a(s[1])), norm(t[1]))),
+    ),
+    "kl-div-mean": (
+        lambda: findings(lambda t, s, a: 16 * kd(t[0], s[0], reduction="mean")),
+        lambda: findings(lambda t, s, a: 16 * kd(t[0], s[0], reduction="none").sum(-1).mean()),
+    ),
+    "kl-div-direction": (
+        lambda: findings(lambda t, s, a: 16 * kd(s[0], t[0])),
+        lambda: findings(lambda t, s, a: 16 * kd(t[0], s[0])),
+    ),
+    "temperature-unsquared": (
+        lambda: findings(labelled(lambda t, s, a: 0.9 * kd(t[0], s[0]))),
+        lambda: findings(labelled(lambda t, s, a: 0.9 * 4 * 4 * kd(t[0], s[0]))),
+    ),
+    "student-in-eval": (
+        lambda: findings(sound, prepare=lambda student: student.eval()),
+        lambda: findings(sound, prepare=lambda student: student.bn_1.eval()),
+    ),
+    "loss-times-zero": (
+        lambda: findings(labelled(lambda t, s, a: 0.0 * F.mse_loss(a(s[1]), t[1]))),
+        lambda: findings(labelled(lambda t, s, a: F.mse_loss(a(s[1]), t[1]) + 0.0 * s[1].sum())),
+    ),
+}
+"""Rule -> (a step with the fault, a step without)."""
+
+
+def rules(found: dict[str, list[Finding]], *severities: str) -> set[str]:
+    """Rules that found something of these severities."""
+    wanted: Iterable[str] = severities or ("warning", "error")
+    return {rule for rule, items in found.items() if any(item.severity in wanted for item in items)}

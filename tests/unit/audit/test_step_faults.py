@@ -1,0 +1,114 @@
+"""Mistakes in a training step that run without an error, and recipes that look like them and are none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from .step_faults import FAULTS, Loss, findings, kd, labelled, norm, rules, sound, wide
+
+
+@pytest.mark.parametrize("rule_id", FAULTS)
+def test_fires_in_a_step_with_the_fault(rule_id: str) -> None:
+    assert rule_id in FAULTS[rule_id][0]()
+
+
+@pytest.mark.parametrize("rule_id", FAULTS)
+def test_is_silent_in_the_step_without(rule_id: str) -> None:
+    assert rule_id not in FAULTS[rule_id][1]()
+
+
+def test_a_student_that_learns_nothing_is_the_first_finding() -> None:
+    detached = findings(lambda t, s, a: F.mse_loss(a(s[1].detach()), t[1]) + kd(t[0], s[0].detach()))
+    first = next(iter(detached.values()))[0]
+    assert (first.rule, first.severity) == ("student-without-gradient", "error")
+    assert first.message.startswith("no gradient can reach the student: detach (")
+
+
+def test_a_frozen_student_and_one_under_no_grad_are_told_apart() -> None:
+    frozen = findings(sound, prepare=lambda student: student.requires_grad_(False))
+    (finding,) = frozen["student-without-gradient"]
+    assert finding.message == "no gradient can reach the student: none of its parameters requires one"
+    (finding,) = findings(sound, under=torch.no_grad)["student-without-gradient"]
+    assert "no_grad()" in finding.message
+
+
+def test_one_broken_term_is_not_a_student_that_learns_nothing() -> None:
+    found = findings(labelled(lambda t, s, a: F.mse_loss(a(s[1].detach()), t[1])))
+    assert rules(found) == {"compared-without-gradient"}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda t, s, a: F.mse_loss(s[1].reshape(t[1].shape), t[1]),
+        lambda t, s, a: F.mse_loss(s[1].view_as(t[1]), t[1]),
+        lambda t, s, a: F.mse_loss(s[1].flatten(1), t[1].flatten(1)),
+    ],
+    ids=["reshape", "view_as", "both flattened"],
+)
+def test_a_map_reshaped_to_the_teachers_is_found(loss: Loss) -> None:
+    (finding,) = findings(loss, student=wide())["feature-reshaped-in-loss"]
+    assert finding.severity == "error"
+    assert "[4, 8, 8, 8]" in finding.message
+    assert "[4, 32, 4, 4]" in finding.message
+
+
+def test_a_map_against_its_mean_is_a_mismatch() -> None:
+    found = findings(labelled(lambda t, s, a: F.mse_loss(a(s[1]), t[1].mean((2, 3), keepdim=True))))
+    (finding,) = found["loss-shape-mismatch"]
+    assert "[4, 32, 1, 1] (teacher)" in finding.message
+    assert "[4, 32, 4, 4] (student)" in finding.message
+
+
+def test_normalising_along_another_dimension_is_found() -> None:
+    found = findings(labelled(lambda t, s, a: F.mse_loss(norm(a(s[1])), norm(t[1], 2))))
+    (finding,) = found["normalised-on-one-side"]
+    assert finding.message.endswith("the teacher is normalised along dimension 2, the student along 1")
+
+
+def standardised(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
+
+
+HEALTHY: dict[str, Loss] = {
+    "most published recipes": sound,
+    "hard labels of the teacher": lambda t, s, a: F.cross_entropy(s[0], t[0].argmax(-1)),
+    "cross entropy with soft targets": lambda t, s, a: -(t[0].softmax(-1) * s[0].log_softmax(-1)).sum(-1).mean(),
+    "target as a logarithm": lambda t, s, a: F.kl_div(
+        s[0].log_softmax(-1), t[0].log_softmax(-1), reduction="batchmean", log_target=True
+    ),
+    "Jensen-Shannon": lambda t, s, a: sum(
+        F.kl_div(((t[0].softmax(-1) + s[0].softmax(-1)) / 2).log(), p.softmax(-1), reduction="batchmean")
+        for p in (t[0], s[0])
+    ),
+    "logits themselves": labelled(lambda t, s, a: F.mse_loss(s[0], t[0])),
+    "standardised logits": labelled(lambda t, s, a: 16 * kd(standardised(t[0]), standardised(s[0]))),
+    "attention transfer": labelled(
+        lambda t, s, a: F.mse_loss(norm(s[1].pow(2).mean(1).flatten(1)), norm(t[1].pow(2).mean(1).flatten(1)))
+    ),
+    "similarity preserving": labelled(
+        lambda t, s, a: F.mse_loss(*(norm(x[1].flatten(1) @ x[1].flatten(1).T) for x in (s, t)))
+    ),
+    "cosine of adapted features": labelled(
+        lambda t, s, a: 1 - F.cosine_similarity(a(s[1]).flatten(1), t[1].flatten(1)).mean()
+    ),
+    "channel-wise softmax": labelled(
+        lambda t, s, a: (
+            F.kl_div(a(s[1]).flatten(2).log_softmax(-1), t[1].flatten(2).softmax(-1), reduction="sum") / (4 * 32)
+        )
+    ),
+    "correlation of classes and of examples": labelled(
+        lambda t, s, a: sum(
+            1 - F.cosine_similarity(x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)).mean()
+            for x, y in ((s[0].softmax(-1), t[0].softmax(-1)), (s[0].softmax(-1).T, t[0].softmax(-1).T))
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_published_losses_are_left_alone(name: str) -> None:
+    assert rules(findings(HEALTHY[name])) <= {"no-gradient"}  # a head that the loss leaves out is said to be left out
+    assert name not in ("most published recipes", "logits themselves") or not rules(findings(HEALTHY[name]))
