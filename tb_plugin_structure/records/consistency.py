@@ -12,7 +12,7 @@ import numpy as np
 from tb_plugin_structure.records.schema import ORIGINS
 from tb_plugin_structure.records.table import Table
 
-MAXIMUM_DEPTH_BITS = 10
+MAXIMUM_DEPTH_BITS = 12
 """Modules and calls nest at most 2 ** 10 deep. Python itself allows about 300 nested module calls."""
 
 _REFERENCES = (
