@@ -13,7 +13,7 @@ from tb_plugin_structure.records.schema import ORIGINS
 from tb_plugin_structure.records.table import Table
 
 MAXIMUM_DEPTH_BITS = 12
-"""Modules and calls nest at most 2 ** 10 deep. Python itself allows about 300 nested module calls."""
+"""Modules and calls nest at most 2 ** 12 deep. Python allows about 300 module calls, unless one raises its limit."""
 
 _REFERENCES = (
     ("modules", "parameters", "parameters"),

@@ -117,9 +117,9 @@ def _replaced(stored: list[bytes], header: Any, index: int, data: bytes) -> list
     return [header.SerializeToString(), *stored[1 : index + 1], blobs.compress(data), *stored[index + 2 :]]
 
 
-def test_deep_nesting_is_used_up_to_a_thousand_levels_and_then_refused() -> None:
-    exercise("structure", Structure.decode(_chain(1_000)))
-    with pytest.raises(RecordError, match="more than 1,024 deep"):
+def test_deep_nesting_is_used_up_to_four_thousand_levels_and_then_refused() -> None:
+    exercise("structure", Structure.decode(_chain(4_000)))
+    with pytest.raises(RecordError, match="more than 4,096 deep"):
         Structure.decode(_chain(100_000))
 
 
