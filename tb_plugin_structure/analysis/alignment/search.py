@@ -13,6 +13,7 @@ from tb_plugin_structure.analysis.alignment.branches import Branches, forks, pai
 from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores, scores_of
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
+from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
 from tb_plugin_structure.analysis.alignment.sequence import (
     longest_rising,
     monotone_pairs,
@@ -135,8 +136,7 @@ def search(
     if pins is not None:
         found.held = pins.hold(node_t, node_s, units_t, units_s, matrix)
     fixed, found.stage_only = anchor_stages(side_t, side_s, matrix)
-    for i, j, _ in found.stage_only:
-        matrix[i, :] = matrix[:, j] = 0.0
+    _keep_to_stages(found.stage_only, matrix, plain)
     found.pairs = _between(matrix, _compatible(found.held.fixed, fixed))
     found.pairs = slide(side_t, side_s, found.pairs, matrix, found.held.fixed)
     found.pairs = [pair for pair in found.pairs if _has_evidence(found, matrix, *pair)]
@@ -149,6 +149,16 @@ def search(
     found.fits.update(zip(paired, _fits(side_t, side_s, plain, paired), strict=True))
     found.total = float(sum(matrix[i, j] for i, j in found.pairs)) + STACK_SUBSTANCE * len(found.stage_only)
     return found
+
+
+def _keep_to_stages(stage_only: StagePairs, matrix: Array, plain: Array) -> None:
+    """Nothing is paired with a unit of an unlike stage, nor, unless its weights say so, across the order of the stages:
+    the norm behind a transformer's last block is not the one in the stem of a network with stages."""
+    told = matrix > plain  # by weights
+    for i, j, _ in stage_only:
+        matrix[:i, j + 1 :] *= told[:i, j + 1 :]
+        matrix[i + 1 :, :j] *= told[i + 1 :, :j]
+        matrix[i, :] = matrix[:, j] = 0.0
 
 
 def _pair_equal(found: Search, plain: Array | None) -> None:
@@ -279,11 +289,16 @@ def _cut(a: int, b: int, c: int, d: int) -> list[Gap]:
 
 
 def _has_evidence(found: Search, matrix: Array, i: int, j: int) -> bool:
-    """Whether more than a shared kind and position speaks for a pair of leaves; stacks and what is pinned are kept."""
+    """Whether more than a shared kind and position speaks for a pair of leaves; stacks and what is pinned are kept.
+
+    Between unlike families, what passes its input through has no counterpart unless it has the same name.
+    """
     side_t, side_s = found.side_t, found.side_s
     if side_t.is_stack[i] or side_s.is_stack[j] or (i, j) in found.held.fixed:
         return True
     substance = max(min(float(side_t.substance[i]), float(side_s.substance[j])), _LEAST_SUBSTANCE)
+    if found.stage_only and substance <= SUBSTANCE["dropout"] and side_t.names[i] != side_s.names[j]:
+        return False
     return float(matrix[i, j]) >= _LEAST_EVIDENCE * substance
 
 

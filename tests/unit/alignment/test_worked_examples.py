@@ -170,3 +170,20 @@ def test_one_layer_for_query_key_and_value_is_paired_with_all_three() -> None:
     assert len({row.group for row in fused}) == 2
     back = align(teacher=alignment.student, student=alignment.teacher).module_pairs()
     assert len(back["blocks.0.attn.qkv"]) == 3
+
+
+def test_a_transformer_and_a_network_with_stages_share_nothing_across_the_order_of_their_stages() -> None:
+    with torch.device("meta"):
+        image = torch.zeros(1, 3, 64, 64)
+        teacher = transformers.ViTForImageClassification(
+            transformers.ViTConfig(
+                hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=64, image_size=64, **BERT
+            )
+        ).eval()
+        student = resnet18().eval()
+    records = capture(teacher, (image,), name="vit"), capture(student, (image,), name="resnet")
+    pairs = align(teacher=records[0], student=records[1]).module_pairs()
+    blocks = [f"vit.layers.{k}" for k in range(4)]
+    assert pairs == {"": [""], **{f"layer{k + 1}": [blocks[k]] for k in range(4)}, "fc": ["classifier"]}
+    back = align(teacher=records[1], student=records[0]).module_pairs()
+    assert back == {teacher: [student] for student, (teacher,) in pairs.items()}
