@@ -9,6 +9,7 @@ from tb_plugin_structure.analysis.audit.arguments import Arguments, kernel_argum
 from tb_plugin_structure.analysis.audit.naming import base_name
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss
 from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.records.structure import Structure
 
 PRODUCTS = frozenset({"addmm", "mm", "bmm", "baddbmm", "linear", "convolution", "_convolution", "matmul"})
 """What a layer without an activation ends in: its results are logits or plain features."""
@@ -65,6 +66,37 @@ def made_by(loss: RecordedLoss, sides: Mapping[str, Side], tensor: int) -> Made 
             tensor = int(inputs[0])
             continue
         return Made(name, arguments, structure.shape(tensor), scale, role, tuple(map(int, inputs)))
+
+
+def is_layer(made: Made | None, loss: RecordedLoss, sides: Mapping[str, Side]) -> bool:
+    """Whether a value is what a layer gave, with no function after it: logits or a plain feature. A product of two
+    computed values is none: attention times probabilities, or gates times the experts' probabilities, are probabilities
+    themselves."""
+    if made is None or made.kernel not in PRODUCTS:
+        return False
+    structure = next((side.structure for side in sides.values() if side.role == made.role), loss.outside)
+    return any(_is_parameter(structure, tensor) for tensor in made.inputs)
+
+
+def _is_parameter(structure: Structure, tensor: int) -> bool:
+    """Whether a value is a parameter, seen through views and casts."""
+    while (kernel := int(structure.tensors["producer"][tensor])) >= 0:
+        inputs = structure.kernels.values("inputs", kernel).tolist()
+        if not inputs or base_name(structure.kernels.text("name", kernel)) not in _KEEPING:
+            return False
+        tensor = int(inputs[0])
+    return int(structure.tensors["parameter"][tensor]) >= 0 or structure.tensors.text("name", tensor) == "parameter"
+
+
+def unscaled(side: Side, tensor: int) -> int:
+    """The value of a model that another one is, seen back through views, casts and scalings."""
+    producers = side.structure.tensors["producer"]
+    while (kernel := int(producers[tensor])) >= 0:
+        name, inputs = side.names.kernel_names[kernel], side.names.inputs[kernel]
+        if not inputs or (name not in _KEEPING and _factor(name, side.names.arguments(kernel)) is None):
+            break
+        tensor = int(inputs[0])
+    return tensor
 
 
 def _factor(name: str, arguments: Arguments) -> float | None:

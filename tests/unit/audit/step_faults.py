@@ -40,14 +40,16 @@ def findings(
     *,
     student: nn.Module | None = None,
     prepare: Callable[[nn.Module], Any] = lambda student: None,
+    teacher: nn.Module | None = None,
+    train_student: bool = True,
     under: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> dict[str, list[Finding]]:
     """One recorded step of a teacher and a student with an adapter between them; findings by rule."""
     torch.manual_seed(0)
-    teacher, student = Net(16).eval().requires_grad_(False), student or Net(8)
+    teacher, student = teacher or Net(16).eval().requires_grad_(False), student or Net(8)
     adapter = nn.Conv2d(16, 32, 1)
     prepare(student)
-    optimizer = torch.optim.SGD([*student.parameters(), *adapter.parameters()], 0.1)
+    optimizer = torch.optim.SGD([*(student.parameters() if train_student else ()), *adapter.parameters()], 0.1)
     region = observe({"teacher": teacher, "student": student}, optimizer=optimizer)
     with contextlib.suppress(RuntimeError), region:
         with torch.no_grad():

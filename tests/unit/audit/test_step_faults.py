@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from .step_faults import FAULTS, Loss, findings, kd, labelled, norm, rules, sound, wide
+from .step_faults import FAULTS, LABELS, Loss, Net, Pass, findings, kd, labelled, norm, rules, sound, wide
 
 
 @pytest.mark.parametrize("rule_id", FAULTS)
@@ -99,6 +103,20 @@ HEALTHY: dict[str, Loss] = {
             F.kl_div(a(s[1]).flatten(2).log_softmax(-1), t[1].flatten(2).softmax(-1), reduction="sum") / (4 * 32)
         )
     ),
+    "label smoothing, temperature 1": lambda t, s, a: (
+        F.cross_entropy(s[0], LABELS, label_smoothing=0.1) + kd(t[0], s[0], 1.0)
+    ),
+    "reverse KL": lambda t, s, a: kd(s[0], t[0], 1.0),
+    "warm-up with a weight of 0": labelled(lambda t, s, a: 0.0 * F.mse_loss(a(s[1]), t[1])),
+    "features normalised on both sides": labelled(lambda t, s, a: F.mse_loss(norm(a(s[1])), norm(t[1]))),
+    "cosine by hand": labelled(lambda t, s, a: 2 - 2 * (norm(a(s[1])) * norm(t[1])).sum(1).mean()),
+    "generalised Jensen-Shannon": lambda t, s, a: kd(t[0], s[0]) + kd(s[0], t[0]),
+    "log-probabilities learnt": labelled(lambda t, s, a: F.mse_loss(s[0], t[0].log_softmax(-1))),
+    "attention over positions": labelled(
+        lambda t, s, a: F.kl_div(
+            s[1].mean(1).flatten(1).log_softmax(1), t[1].mean(1).flatten(1).softmax(1), reduction="batchmean"
+        )
+    ),
     "correlation of classes and of examples": labelled(
         lambda t, s, a: sum(
             1 - F.cosine_similarity(x - x.mean(1, keepdim=True), y - y.mean(1, keepdim=True)).mean()
@@ -112,3 +130,88 @@ HEALTHY: dict[str, Loss] = {
 def test_published_losses_are_left_alone(name: str) -> None:
     assert rules(findings(HEALTHY[name])) <= {"no-gradient"}  # a head that the loss leaves out is said to be left out
     assert name not in ("most published recipes", "logits themselves") or not rules(findings(HEALTHY[name]))
+
+
+class Sliced(Net):
+    """Returns its map after the head ran, cut and scaled."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits, features = super().forward(x)
+        return logits, 0.5 * features[:, :, 1:, 1:]
+
+
+def test_a_feature_that_is_sliced_after_the_head_is_not_crossed() -> None:
+    found = findings(lambda t, s, a: kd(t[0], s[0]) + F.mse_loss(a(s[1]), t[1][:, :, 1:, 1:]), student=Sliced(8))
+    assert "crossed-hints" not in found
+
+
+def test_logits_and_map_exchanged_are_crossed() -> None:
+    def exchanged(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        return F.mse_loss(s[0].mean(1), t[1].mean((1, 2, 3))) + F.mse_loss(adapter(s[1]).mean((1, 2, 3)), t[0].mean(1))
+
+    assert findings(exchanged)["crossed-hints"][0].severity == "warning"
+
+
+def test_a_disagreement_that_weighs_examples_is_no_dead_term() -> None:
+    def weighed(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        doubt = (s[0].softmax(-1).detach() - t[0].softmax(-1)).abs().sum(-1)
+        return (F.cross_entropy(s[0], LABELS, reduction="none") * doubt).mean()
+
+    assert not rules(findings(weighed))
+
+
+def test_an_adapter_that_is_trained_alone_is_no_error() -> None:
+    def adapter_only(student: nn.Module) -> None:
+        student.requires_grad_(False)
+
+    found = findings(lambda t, s, a: F.mse_loss(a(s[1]), t[1]), prepare=adapter_only, train_student=False)
+    assert not rules(found, "error")
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda student: (student.bn_1.requires_grad_(False), student.bn_2.requires_grad_(False), no_drop(student)),
+        lambda student: student.train(),
+    ],
+    ids=["batch norm frozen, dropout of 0", "training"],
+)
+def test_what_evaluation_mode_does_not_change_is_left_alone(prepare: Callable[[nn.Module], Any]) -> None:
+    def set_up(student: nn.Module) -> None:
+        student.eval()
+        prepare(student)
+
+    assert "student-in-eval" not in findings(sound, prepare=set_up)
+
+
+def no_drop(student: nn.Module) -> None:
+    student.drop.p = 0.0
+
+
+def test_an_average_of_the_student_may_run_in_training_mode_and_sharpened() -> None:
+    def sharpened(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        return F.kl_div((s[0] / 0.1).log_softmax(-1), (t[0] / 0.04).softmax(-1), reduction="batchmean")
+
+    found = findings(sharpened, teacher=Net(8).requires_grad_(False))
+    assert not rules(found)
+    assert {"teacher-training-mode", "dropout-in-teacher", "temperature-differs"} <= set(found)
+    other = findings(sharpened, teacher=Net(16).requires_grad_(False))
+    assert {"teacher-training-mode", "dropout-in-teacher", "temperature-differs"} <= rules(other)
+
+
+def test_a_mixture_of_probabilities_is_taken_for_probabilities() -> None:
+    mixing = torch.eye(10)
+
+    def mixed(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        return F.kl_div(s[0].log_softmax(-1), t[0].softmax(-1) @ mixing, reduction="batchmean")
+
+    assert not rules(findings(mixed))
+
+
+def test_groups_of_both_models_alike_are_no_torn_features() -> None:
+    def grouped(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        return F.mse_loss(adapter(s[1]).reshape(8, 16 * 16), t[1].reshape(8, 16 * 16)) + F.mse_loss(
+            adapter(s[1]).flatten(2).reshape(4 * 2, -1), t[1].flatten(2).reshape(4 * 2, -1)
+        )
+
+    assert "feature-reshaped-in-loss" not in rules(findings(labelled(grouped)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.loss_chain import PRODUCTS, made_by
+from tb_plugin_structure.analysis.audit.loss_chain import is_layer, made_by
 from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
 
 _DISTANCES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
@@ -32,10 +32,12 @@ def activation_on_one_side(context: Context) -> Iterator[Finding]:
         for role, made, other in zip(("teacher", "student"), makers, reversed(makers), strict=True):
             if made is None or made.role or made.kernel not in _ACTIVATIONS:
                 continue
-            if other is None or not other.role or other.kernel not in PRODUCTS:
+            if other is None or not other.role or not is_layer(other, loss, sides):
                 continue
             others = "student" if role == "teacher" else "teacher"
             message = f"{loss.where(kernel)}: {_ACTIVATIONS[made.kernel]} of the {role}, logits of the {others}"
             if message not in seen:
                 seen.add(message)
-                yield Finding(message, subject="outside")
+                # A student may well learn the teacher's log-probabilities: logits that need no normalising any more.
+                can_meet = role == "teacher" and made.kernel == "_log_softmax"
+                yield Finding(message, subject="outside", severity="info" if can_meet else "")

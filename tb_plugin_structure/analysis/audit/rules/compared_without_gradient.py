@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
 
+_WEIGHING = frozenset({"mul", "div", "where", "index", "masked_select", "masked_fill", "bmm", "mm", "dot", "gather"})
+
 
 @rule(
     "compared-without-gradient",
@@ -29,7 +31,7 @@ def compared_without_gradient(context: Context) -> Iterator[Finding]:
         for feature in features:
             if student in live[feature]:
                 alive.add(feature)
-            elif useful[kernel]:
+            elif useful[kernel] and not _is_weight(loss, kernel):
                 dead.setdefault(feature, (kernel, cut_by[feature][student]))
     for feature, (kernel, cut) in dead.items():
         if feature not in alive:
@@ -83,6 +85,22 @@ def _gradient_paths(loss: RecordedLoss) -> tuple[dict[int, set[int]], dict[int, 
                     before = next((cut_by[feature][t] for t in reached if t in cut_by[feature]), kernel)
                     cut_by[feature].setdefault(made, kernel if was_live else before)
     return live, cut_by
+
+
+def _is_weight(loss: RecordedLoss, kernel: int) -> bool:
+    """Whether what a comparison gave, without a gradient, multiplies or chooses among values of the student that carry
+    one: it weighs the examples of another term, and is no term itself."""
+    tensors = loss.outside.tensors
+    reached = set(loss.outside.kernels.values("outputs", kernel).tolist())
+    for later in range(kernel + 1, loss.outside.kernels.rows):
+        reads = loss.inputs(later)
+        if reached.isdisjoint(reads):
+            continue
+        others = [tensor for tensor in reads if tensor not in reached and "student" in loss.origin.get(tensor, ())]
+        if any(tensors["requires_grad"][tensor] for tensor in others):
+            return loss.kernels[later] in _WEIGHING
+        reached.update(loss.outside.kernels.values("outputs", later).tolist())
+    return False
 
 
 def _reaches_a_gradient(loss: RecordedLoss) -> list[bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.twins import are_twins
 from tb_plugin_structure.analysis.audit.wording import counted
 
 
@@ -12,7 +13,7 @@ from tb_plugin_structure.analysis.audit.wording import counted
     "dropout-in-teacher",
     severity="warning",
     explanation="Dropout in the teacher makes its targets random: the student learns from noise.",
-    fix="teacher.eval().",
+    fix="teacher.eval(). An average of the student's weights may be noisy on purpose (Mean Teacher).",
 )
 def dropout_in_teacher(context: Context) -> Iterator[Finding]:
     structure = context.teacher.structure
@@ -26,5 +27,7 @@ def dropout_in_teacher(context: Context) -> Iterator[Finding]:
                 active.append(structure.module_paths[row])
     if active:
         yield context.teacher.found(
-            f"{counted(len(active), 'dropout layer')} active in the teacher, first {active[0]}", active[0]
+            f"{counted(len(active), 'dropout layer')} active in the teacher, first {active[0]}",
+            active[0],
+            severity="info" if are_twins(context) else "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.loss_names import SOFTMAX
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
 from tb_plugin_structure.analysis.audit.rules.view_by_accident import VIEWS
 
@@ -26,6 +27,7 @@ def feature_reshaped_in_loss(context: Context) -> Iterator[Finding]:
     if loss is None:
         return
     torn: set[int] = set()
+    found: dict[tuple[tuple[int, ...], tuple[int, ...]], list[tuple[str, str]]] = {}
     for kernel, name in enumerate(loss.kernels):
         if name not in VIEWS or not loss.inputs(kernel):
             continue
@@ -36,9 +38,25 @@ def feature_reshaped_in_loss(context: Context) -> Iterator[Finding]:
             shape, target = loss.outside.shape(source), loss.outside.shape(made[0])
             if tears(shape, target):
                 torn.update(made)
-                what = loss.outside.tensors.text("name", source) or f"a value of the {next(iter(loss.origin[source]))}"
-                yield Finding(f"{what} {list(shape)} is viewed as {list(target)} ({loss.where(kernel)})", "outside")
+                role = next(iter(loss.origin[source]))
+                what = loss.outside.tensors.text("name", source) or f"a value of the {role}"
+                message = f"{what} {list(shape)} is viewed as {list(target)} ({loss.where(kernel)})"
+                found.setdefault((shape, target), []).append((role, message))
+    for views in found.values():
+        # Groups of either model alike may be compared value by value; they are no distributions.
+        alike = len({role for role, _ in views}) == 2 and not _reach_a_softmax(loss, torn)
+        yield from (Finding(message, "outside", severity="info" if alike else "") for _, message in views)
     yield from _flattened(loss, torn)
+
+
+def _reach_a_softmax(loss: RecordedLoss, torn: set[int]) -> bool:
+    reached = set(torn)
+    for kernel, name in enumerate(loss.kernels):
+        if not reached.isdisjoint(loss.inputs(kernel)):
+            if name in SOFTMAX:
+                return True
+            reached.update(loss.outside.kernels.values("outputs", kernel).tolist())
+    return False
 
 
 def _flattened(loss: RecordedLoss, torn: set[int]) -> Iterator[Finding]:

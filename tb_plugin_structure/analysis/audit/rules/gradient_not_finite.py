@@ -24,4 +24,13 @@ def gradient_not_finite(context: Context) -> Iterator[Finding]:
         yield context.student.found(
             f"the gradients of {counted(len(bad), 'parameter')} are not finite, first {bad[0]}",
             bad[0].rpartition(".")[0],
+            severity="info" if _runs_in_half_precision(context) else "",
         )
+
+
+def _runs_in_half_precision(context: Context) -> bool:
+    """Whether the student computes in float16, which is trained with a GradScaler: its first steps overflow, and it
+    skips them."""
+    structure = context.student.structure
+    made = (structure.tensors["producer"] >= 0).nonzero()[0].tolist()
+    return any(structure.tensors.text("dtype", tensor) == "float16" for tensor in made)

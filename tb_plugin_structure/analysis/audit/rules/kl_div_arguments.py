@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.loss_chain import PRODUCTS, divergences, made_by
+from tb_plugin_structure.analysis.audit.loss_chain import divergences, is_layer, made_by
 from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
 
 _PROBABILITIES, _LOGARITHMS = "probabilities", "logarithms of probabilities"
@@ -31,7 +31,7 @@ def kl_div_arguments(context: Context) -> Iterator[Finding]:
         given = (("input", divergence.input, _LOGARITHMS), ("target", divergence.target, target))
         for name, tensor, expected in given:
             made = made_by(loss, sides, tensor)
-            what = None if made is None else "logits" if made.kernel in PRODUCTS else _WHAT.get(made.kernel)
+            what = None if made is None else "logits" if is_layer(made, loss, sides) else _WHAT.get(made.kernel)
             message = f"{loss.where(divergence.kernel)}: its {name} is {what}, {expected} are expected"
             if what is not None and what != expected and message not in seen:
                 seen.add(message)

@@ -11,10 +11,10 @@ from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
 
 @rule(
     "loss-times-zero",
-    severity="warning",
+    severity="info",
     explanation="A term that compares the two models has the weight 0 in this step: it costs its time and teaches "
     "nothing.",
-    fix="Give it a weight, or do not compute it; silence this where a schedule begins at 0.",
+    fix="Give it a weight, or do not compute it. A schedule may well begin at 0.",
 )
 def loss_times_zero(context: Context) -> Iterator[Finding]:
     loss = recorded_loss(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.loss_chain import PRODUCTS, made_by
+from tb_plugin_structure.analysis.audit.loss_chain import is_layer, made_by
 from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
 
 _KERNELS = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
@@ -28,6 +28,6 @@ def nll_without_log(context: Context) -> Iterator[Finding]:
         if name not in _KERNELS or not loss.inputs(kernel):
             continue
         made = made_by(loss, sides, loss.inputs(kernel)[0])
-        what = None if made is None else "logits" if made.kernel in PRODUCTS else _WHAT.get(made.kernel)
+        what = None if made is None else "logits" if is_layer(made, loss, sides) else _WHAT.get(made.kernel)
         if what is not None:
             yield Finding(f"{loss.where(kernel)} is given {what}, not their logarithms", subject="outside")

@@ -33,7 +33,7 @@ def normalised_on_one_side(context: Context) -> Iterator[Finding]:
         axes = [_normalised(loss, made, rank) for made in makers]
         for role, own, other, maker in zip(("teacher", "student"), axes, reversed(axes), reversed(makers), strict=True):
             if own and not other and maker is not None and (maker.role or maker.kernel in PRODUCTS):
-                if maker.kernel in ("div", "linalg_vector_norm"):
+                if maker.kernel in ("div", "mul", "linalg_vector_norm"):
                     continue  # normalised by the model itself
                 others = "student" if role == "teacher" else "teacher"
                 yield Finding(

@@ -33,7 +33,17 @@ def student_without_gradient(context: Context) -> Iterator[Finding]:
     first_reader = _first_reader(loss, features)
     if first_reader < 0 or not _trains(context, loss) or _carries_on(loss, features):
         return
-    yield context.student.found(f"no gradient can reach the student: {_reason(context, loss, features, first_reader)}")
+    yield context.student.found(
+        f"no gradient can reach the student: {_reason(context, loss, features, first_reader)}",
+        severity="info" if _is_left_out(context) else "",
+    )
+
+
+def _is_left_out(context: Context) -> bool:
+    """Whether the student is frozen and in no optimizer: what is trained is an adapter before it, on purpose."""
+    side = context.student
+    frozen = not any(side.structure.parameters["requires_grad"][row] for row in side.own_parameters(0))
+    return frozen and not parameters_with(context, side.role, "in_optimizer", 1.0)
 
 
 def _trains(context: Context, loss: RecordedLoss) -> bool:

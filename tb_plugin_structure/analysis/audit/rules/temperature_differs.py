@@ -9,6 +9,7 @@ from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.loss_chain import Made, divergences, made_by
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
 from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.twins import are_twins
 
 
 @rule(
@@ -39,7 +40,8 @@ def temperature_differs(context: Context) -> Iterator[Finding]:
         )
         if message not in seen:
             seen.add(message)
-            yield Finding(message, subject="outside")
+            is_sharpened = divided["teacher"] < divided["student"] <= 1 and are_twins(context)
+            yield Finding(message, subject="outside", severity="info" if is_sharpened else "")
 
 
 def _temperature(loss: RecordedLoss, sides: dict[str, Side], tensor: int) -> float | None:

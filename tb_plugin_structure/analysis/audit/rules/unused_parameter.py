@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.liveness import live_kernels
 from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 @rule(
@@ -38,9 +39,9 @@ def _unused(side: Side, context: Context) -> Iterator[Finding]:
         elements = sum(int(structure.parameter_elements[row]) for row in rows)
         first = parameters.text("path", rows[0])
         which = (
-            f"{first} ({elements:,} elements)"
+            f"{first} ({counted(elements, 'element')})"
             if len(rows) == 1
-            else (f"{len(rows)} parameters ({elements:,} elements), first {first},")
+            else (f"{counted(len(rows), 'parameter')} ({counted(elements, 'element')}), first {first},")
         )
         verb = "reach" if len(rows) > 1 else "reaches"
         what = f"{verb} no output" if is_read else "were never read" if len(rows) > 1 else "was never read"
