@@ -325,7 +325,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                 return func(*args, **kwargs) if kwargs else func(*args)
             rows: tuple[int, ...] = ()
             named: Any = None
-            if positions is None or kwargs:
+            if positions is None or (kwargs and positions):
                 inputs: list[Tensor] = []
                 template = [_outlined(value, inputs) for value in args]
                 if kwargs:
@@ -340,6 +340,8 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
                 rows = tuple(found)
             else:  # the same without lists in between
                 template = [*args]
+                if kwargs:
+                    named = dict(kwargs)
                 count = len(template)
                 for position in positions:
                     if position >= count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
@@ -15,16 +16,30 @@ from tb_plugin_structure.records.sketches import SKETCH_LENGTH, sketch_positions
 _ERRORS = (RuntimeError, NotImplementedError, TypeError)
 
 
+MOST_TOGETHER = 4096
+"""Elements of a tensor that is put together with others as a whole; of larger ones the samples alone."""
+
+
 @lru_cache(maxsize=4096)
 def _positions(elements: int, device: torch.device) -> Tensor:
     return torch.from_numpy(sketch_positions(elements)).to(device)
 
 
+@lru_cache(maxsize=16)
+def _positions_in_a_row(elements: tuple[int, ...], device: torch.device) -> tuple[Tensor, list[int]]:
+    """The same for tensors that lie back to back, and how many positions each of them has."""
+    places = [sketch_positions(length) for length in elements]
+    begins = np.cumsum([0, *elements]).tolist()
+    together = np.concatenate([begin + place for begin, place in zip(begins, places, strict=False)])
+    return torch.from_numpy(together).to(device), [len(place) for place in places]
+
+
 class Samples:
     """Values of many tensors at the positions of their sketches, copied when this is made.
 
-    All samples of one device are put together before they are brought here: one transfer, not one a tensor. Nothing
-    goes by way of numpy: memory that numpy has seen can never be resized again, which FSDP and observers of ranges do.
+    What lies on one device is put together before it is read: one transfer, not one a tensor, and one kernel for all
+    that are small. Nothing goes by way of numpy: memory that numpy has seen can never be resized again, which FSDP and
+    observers of ranges do.
     """
 
     def __init__(self, tensors: Sequence[Tensor | None]) -> None:
@@ -47,7 +62,7 @@ class Samples:
                         continue
                     sample = tensor if tensor.dim() == 1 else tensor.reshape(-1)
                     device = sample.device
-                    if elements > SKETCH_LENGTH:
+                    if elements > MOST_TOGETHER:
                         sample = sample.index_select(0, _positions(elements, device))
                 except _ERRORS:
                     continue
@@ -59,14 +74,19 @@ class Samples:
 
     def _join(self, rows: list[int], samples: list[Tensor]) -> None:
         try:
-            together = torch.cat(samples).float().cpu()
+            together = torch.cat(samples)
+            lengths = [len(sample) for sample in samples]
+            if max(lengths) > SKETCH_LENGTH:
+                positions, lengths = _positions_in_a_row(tuple(lengths), together.device)
+                together = together.index_select(0, positions)
+            together = together.float().cpu()
         except _ERRORS:
             # One of them cannot be read, or is of a class of its own.
             if len(rows) > 1:
                 for row, sample in zip(rows, samples, strict=True):
                     self._join([row], [sample])
             return
-        self._rows.append((rows, [len(sample) for sample in samples], together))
+        self._rows.append((rows, lengths, together))
 
     def sketches(self) -> list[list[float]]:
         """For each tensor up to 64 values at positions that depend on the shape alone.
