@@ -147,7 +147,7 @@ def _special_tokens(teacher: Feature, student: Feature) -> str:
         if axis >= 0:
             tokens = feature.dimensions[axis]
             origin = f" ({tokens.origin})" if tokens.origin else ""
-            said.append(f"{tokens.special} special in the {role}{origin}")
+            said.append(f"{tokens.special + tokens.trailing} special in the {role}{origin}")
     return ", ".join(said)
 
 

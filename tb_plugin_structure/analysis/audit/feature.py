@@ -50,9 +50,10 @@ LAYOUTS = {
 class Dimension:
     """One dimension: its meaning and size.
 
-    Token dimensions say how many leading special tokens they hold (class, distillation, register tokens) and, when the
-    rest is an image, its grid; `origin` names where the special tokens come from, as far as the record shows it.
-    `parts` are the dimensions that a view folded into this one, the last of them fastest.
+    Token dimensions say how many special tokens they hold in front (class, distillation, register tokens) and how many
+    `trailing` ones behind (detection tokens), and, when the rest is an image, its grid; `origin` names where the
+    special tokens come from, as far as the record shows it. `parts` are the dimensions that a view folded into this
+    one, the last of them fastest.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Dimension:
     grid: tuple[int, int] | None = None
     origin: str = ""
     parts: tuple[Dimension, ...] = ()
+    trailing: int = 0
 
     def resized(self, size: int) -> Dimension:
         """The same meaning at another size; grid and special tokens hold only for the size they were found at."""
@@ -70,7 +72,8 @@ class Dimension:
         """For people: "tokens 197 = 1 + 14x14", "channels 64"."""
         if self.name in (TOKENS, KEYS) and self.grid is not None:
             grid = f"{self.grid[0]}x{self.grid[1]}"
-            return f"{self.name} {self.size} = " + (f"{self.special} + {grid}" if self.special else grid)
+            pieces = (str(self.special or ""), grid, str(self.trailing or ""))
+            return f"{self.name} {self.size} = " + " + ".join(piece for piece in pieces if piece)
         return f"{self.name} {self.size}"
 
 

@@ -109,7 +109,7 @@ def _last(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> L
 
 def _projected(last: Dimension, size: int) -> Dimension:
     if last.size == size and last.name in _KEPT_BY_PROJECTION:
-        return Dimension(last.name, size, last.special, last.grid)
+        return Dimension(last.name, size, last.special, last.grid, trailing=last.trailing)
     return Dimension(last.name if last.name in _KEPT_BY_PROJECTION else dim.HIDDEN, size)
 
 
@@ -130,7 +130,7 @@ def _product(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -
         return (*a[:-1], Dimension(dim.UNKNOWN, shape[-1]))
     last = b[-1]
     if last.name == dim.TOKENS and any(d.name.endswith(dim.TOKENS) for d in a[:-1]):
-        last = Dimension(dim.KEYS, last.size, last.special, last.grid)
+        last = Dimension(dim.KEYS, last.size, last.special, last.grid, trailing=last.trailing)
     return (*a[:-1], last)
 
 
@@ -255,13 +255,16 @@ def _slice(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> 
     if source.size == size:
         return label
     special = max(0, min(source.special, start + size) - start)
-    whole = start <= source.special and start + size >= source.size
-    piece = Dimension(source.name, size, special, source.grid if whole else None, source.origin if special else "")
+    behind = source.size - source.trailing
+    trailing = max(0, start + size - max(start, behind))
+    whole = start <= source.special and start + size >= behind
+    grid, origin = source.grid if whole else None, source.origin if special or trailing else ""
+    piece = Dimension(source.name, size, special, grid, origin, trailing=trailing)
     return (*label[:axis], piece, *label[axis + 1 :])
 
 
 def _cat(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> Label | None:
-    """Concatenation. Parameters put in front of tokens are special tokens."""
+    """Concatenation. Parameters put in front of tokens or behind them are special tokens."""
     shape = names.shapes[outputs[0]]
     base = next(
         (t for t in inputs if t in names.labels and t not in names.parameters and len(names.labels[t]) == len(shape)),
@@ -276,7 +279,7 @@ def _cat(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> La
     axis = changed[0]
     if label[axis].name != dim.TOKENS:
         return (*label[:axis], label[axis].resized(shape[axis]), *label[axis + 1 :])
-    special, origins, grid, in_front = 0, [], None, True
+    special, trailing, origins, grid, in_front = 0, 0, [], None, True
     for tensor in inputs:
         size = names.shapes[tensor][axis] if len(names.shapes[tensor]) > axis else 0
         own = names.labels.get(tensor, label)[axis]
@@ -286,13 +289,16 @@ def _cat(names: Names, kernel: int, inputs: list[int], outputs: list[int]) -> La
             origins.append(parameter or own.origin)
         elif in_front:
             special += own.special
-            grid, in_front = own.grid, False
-            if own.special:
+            trailing, grid, in_front = own.trailing, own.grid, False
+            if own.special or own.trailing:
                 origins.append(own.origin)
+        elif parameter or (own.trailing == size and tensor in names.labels):
+            trailing += size
+            origins.append(parameter or own.origin)
         else:
-            grid = None  # something behind the grid
+            grid = None  # something else behind the grid
     origin = ", ".join(dict.fromkeys(name for name in origins if name))
-    joined = Dimension(dim.TOKENS, shape[axis], special, grid, origin)
+    joined = Dimension(dim.TOKENS, shape[axis], special, grid, origin, trailing=trailing)
     return (*label[:axis], joined, *label[axis + 1 :])
 
 

@@ -24,6 +24,15 @@ from tb_plugin_structure.analysis.audit.steps import (
     TokensToMap,
     Unflatten,
 )
+from tb_plugin_structure.analysis.audit.wording import counted
+
+
+def _behind(count: int, owner: str) -> str:
+    """Why tokens behind a grid are no target."""
+    return (
+        f"{counted(count, 'token')} of {owner} behind the image's grid, such as detection tokens: compare what stands "
+        f"before them (x[:, :-{count}])"
+    )
 
 
 class Routes(Chain):
@@ -86,20 +95,35 @@ class Routes(Chain):
         if order != (0, 1, 2):
             self.add(Permute(order, f"BLC to {teacher.layout or 'other'}"))
 
+    def _drop_trailing(self, student: Dimension, teacher: Dimension) -> int:
+        """Drop what the student has behind the grid and the teacher has not; the number that both have."""
+        extra = student.trailing - teacher.trailing
+        if extra > 0:
+            self.mismatch("special tokens")
+            self.add(DropTokens(extra, student.size - extra))
+        elif extra < 0:
+            self.mismatch("special tokens")
+            raise Refusal(_behind(-extra, "the teacher"))
+        return teacher.trailing
+
     def _tokens(self, student: Dimension, teacher: Dimension) -> None:
         """Special tokens and length of a [batch, tokens, hidden] sequence."""
         grid_student, grid_teacher = grids_of(student, teacher)
-        if student.size == teacher.size and (grid_student == grid_teacher or not (grid_student and grid_teacher)):
+        alike = grid_student == grid_teacher or not (grid_student and grid_teacher)
+        if alike and (student.size, student.trailing) == (teacher.size, teacher.trailing):
             return
         if grid_student and grid_teacher:
-            special = student.size - grid_student[0] * grid_student[1]
-            wanted = teacher.size - grid_teacher[0] * grid_teacher[1]
+            trailing = self._drop_trailing(student, teacher)
+            special = student.size - grid_student[0] * grid_student[1] - student.trailing
+            wanted = teacher.size - grid_teacher[0] * grid_teacher[1] - teacher.trailing
             if special > wanted:
                 self.mismatch("special tokens")
                 self.add(DropTokens(special - wanted, start=wanted))
                 special = wanted
             if grid_student != grid_teacher:
                 self.mismatch("tokens")
+                if trailing:
+                    raise Refusal(_behind(trailing, "both models"))
                 self.add(ResizeGrid(special, grid_student, grid_teacher))
             if special < wanted:
                 self.mismatch("special tokens")
@@ -178,6 +202,8 @@ class Routes(Chain):
         self._resize((student.size(dim.HEIGHT), student.size(dim.WIDTH)), grid)
         self.add(MapToTokens())
         special = tokens.size - grid[0] * grid[1]
+        if tokens.trailing:
+            raise Refusal(_behind(tokens.trailing, "the teacher"))
         if special:
             self.mismatch("special tokens")
             self.add(PrependMean(special))
@@ -196,7 +222,10 @@ class Routes(Chain):
         if dim.DEPTH in teacher.names or grid is None or self.options.text:
             raise Refusal(f"the student's {tokens.size} tokens are not the grid of an image, so they form no map")
         self._permute_to((dim.BATCH, dim.TOKENS, width), f"{student.layout or 'other'} to BLC")
-        special = tokens.size - grid[0] * grid[1]
+        special = tokens.size - grid[0] * grid[1] - tokens.trailing
+        if tokens.trailing:
+            self.mismatch("special tokens")
+            self.add(DropTokens(tokens.trailing, tokens.size - tokens.trailing))
         if special:
             self.mismatch("special tokens")
             self.add(DropTokens(special))
@@ -262,10 +291,14 @@ class Routes(Chain):
             mine, theirs = dimension_of(self.student, name), dimension_of(self.teacher, name)
             if mine.size == theirs.size:
                 continue
-            drop = mine.special - theirs.special
-            if drop > 0 and mine.size - drop == theirs.size:
+            drop, behind = mine.special - theirs.special, mine.trailing - theirs.trailing
+            if min(drop, behind) >= 0 and mine.size - drop - behind == theirs.size:
                 self.mismatch("special tokens")
-                self.add(DropTokens(drop, theirs.special, (self.student.axis(name),)))
+                axis = (self.student.axis(name),)
+                if behind:
+                    self.add(DropTokens(behind, mine.size - behind, axis))
+                if drop:
+                    self.add(DropTokens(drop, theirs.special, axis))
             else:
                 self.mismatch("tokens")
                 raise Refusal(

@@ -95,6 +95,75 @@ def test_the_code_shown_does_what_the_module_does(recorded: dict[str, Recorded])
         assert module(mine).shape == theirs.shape, code
 
 
+def _patches(hidden: int, *, registers: int = 0, behind: int = 0) -> nn.Module:
+    """Class token, registers, patches, and learnt tokens behind them, as YOLOS's detection tokens."""
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patch = nn.Conv2d(3, hidden, 4, 4)
+            self.cls = nn.Parameter(torch.zeros(1, 1, hidden))
+            self.registers = nn.Parameter(torch.zeros(1, registers, hidden)) if registers else None
+            self.behind = nn.Parameter(torch.zeros(1, behind, hidden)) if behind else None
+            self.block = nn.TransformerEncoderLayer(hidden, 2, 2 * hidden, batch_first=True)
+
+        def forward(self, image: Tensor) -> Tensor:
+            tokens = self.patch(image).flatten(2).transpose(1, 2)
+            tokens = torch.cat((self.cls.expand(len(tokens), -1, -1), tokens), 1)
+            if self.registers is not None:  # after the class token
+                tokens = torch.cat((tokens[:, :1], self.registers.expand(len(tokens), -1, -1), tokens[:, 1:]), 1)
+            if self.behind is not None:
+                tokens = torch.cat((tokens, self.behind.expand(len(tokens), -1, -1)), 1)
+            return self.block(tokens)
+
+    return Tokens().eval()
+
+
+def _read(model: nn.Module, side: int) -> tuple[Feature, Tensor]:
+    structure = capture(model, (torch.ones(RECORDED_BATCH, 3, side, side),), name="tokens")
+    record = Side(structure, "student")
+    call = next(c for c in range(structure.module_calls.rows) if structure.call_path(c) == "block")
+    with torch.no_grad():
+        return record.feature(call), model(torch.ones(OTHER_BATCH, 3, side, side))
+
+
+@pytest.mark.parametrize(
+    ("student", "steps"),
+    [
+        ({"behind": 10}, "DropTokens(10 from 26)"),
+        ({"registers": 4}, "DropTokens(4 from 1)"),
+        ({"registers": 4, "behind": 10}, "DropTokens(10 from 30) \u2192 DropTokens(4 from 1)"),
+    ],
+)
+def test_tokens_behind_the_grid_and_in_the_middle_are_dropped(student: dict[str, int], steps: str) -> None:
+    teacher, theirs = _read(_patches(16), 20)
+    feature, mine = _read(_patches(16, **student), 20)
+    comparison = compare(teacher, feature)
+    assert comparison.verdict == ADAPT, comparison.reason
+    assert comparison.adapter.line() == steps
+    adapted = build_adapter(comparison.adapter)(mine)
+    assert adapted.shape == theirs.shape == (3, 26, 16)
+    assert torch.equal(adapted[:, 1:], mine[:, 1 + student.get("registers", 0) :][:, :25])  # the grid, in its order
+
+
+def test_a_sequence_with_tokens_behind_becomes_a_map() -> None:
+    map_of = nn.Sequential(nn.Conv2d(3, 16, 4, 4))
+    structure = capture(map_of, (torch.ones(RECORDED_BATCH, 3, 20, 20),), name="map")
+    feature, mine = _read(_patches(16, behind=10), 20)
+    comparison = compare(Side(structure, "teacher").feature(0), feature)
+    assert build_adapter(comparison.adapter)(mine).shape == (3, 16, 5, 5)
+    grid = mine[:, 1:26].transpose(1, 2).unflatten(2, (5, 5))
+    assert torch.equal(build_adapter(comparison.adapter)(mine), grid)
+
+
+def test_tokens_that_the_student_has_not_are_no_target() -> None:
+    teacher, _ = _read(_patches(16, behind=10), 20)
+    student, _ = _read(_patches(16), 20)
+    comparison = compare(teacher, student)
+    assert comparison.verdict == INCOMPATIBLE
+    assert "10 tokens of the teacher behind the image's grid" in comparison.reason
+
+
 def test_equal_shapes_of_equal_meaning_match(recorded: dict[str, Recorded]) -> None:
     for record in recorded.values():
         for feature in record.features:

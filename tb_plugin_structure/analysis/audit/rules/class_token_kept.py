@@ -29,6 +29,7 @@ def class_token_kept(context: Context) -> Iterator[Finding]:
         for source, piece in zip(before, after, strict=False):
             dropped = source.size - piece.size
             is_kept = source.name == piece.name == dim.TOKENS and piece.special == source.special
+            is_kept = is_kept and piece.trailing == source.trailing
             if is_kept and source.grid is not None and 0 < dropped == source.special:
                 message = f"{loss.where(kernel)} keeps the first {piece.size} of [{source.text()}]"
                 if message not in seen:
