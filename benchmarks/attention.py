@@ -2,8 +2,8 @@
 
     python benchmarks/attention.py [--lengths 64 256 4x256 1024] [--tiers 64 256 1024 4096] [--repeats 3]
 
-The model is a transformer of 6 layers, 12 heads and width 384 with fused attention, random weights, one thread. A length
-of 4x256 is a batch of 4, of which one example is recorded, as by default. Times are processor times, the best of
+The model is a transformer of 6 layers, 12 heads and width 384 with fused attention, random weights, one thread. A
+length of 4x256 is a batch of 4, of which one example is recorded, as by default. Times are processor times, the best of
 `repeats` passes in turn; `×` is relative to the plain pass.
 """
 
