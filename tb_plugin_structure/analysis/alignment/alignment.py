@@ -12,7 +12,9 @@ import numpy as np
 from tb_plugin_structure.analysis.alignment.collector import collection_paused
 from tb_plugin_structure.analysis.alignment.confidence import UNPAIRED, nested_confidences, own_confidences
 from tb_plugin_structure.analysis.alignment.counts import kind_counts
+from tb_plugin_structure.analysis.alignment.edit_script import edit_script
 from tb_plugin_structure.analysis.alignment.flow import pair_by_flow
+from tb_plugin_structure.analysis.alignment.functional import rows_of_functions
 from tb_plugin_structure.analysis.alignment.links import Link, StackMatch
 from tb_plugin_structure.analysis.alignment.matching import Matcher
 from tb_plugin_structure.analysis.alignment.merged import Merged, Row, merge
@@ -30,7 +32,8 @@ from tb_plugin_structure.analysis.alignment.pins import Pins, check_pins, pinned
 from tb_plugin_structure.analysis.alignment.policies import POLICIES, PolicyError
 from tb_plugin_structure.analysis.alignment.reasons import reasons
 from tb_plugin_structure.analysis.alignment.same_place import pair_by_place
-from tb_plugin_structure.analysis.alignment.summary import edit_script, sentence
+from tb_plugin_structure.analysis.alignment.sharing import sharing_edits
+from tb_plugin_structure.analysis.alignment.summary import sentence
 from tb_plugin_structure.analysis.alignment.tree_building import build_tree
 from tb_plugin_structure.records.schema import ALIGNMENT_OPERATOR_PAIRS, ALIGNMENT_PAIRS
 from tb_plugin_structure.records.strings import StringPool, Strings
@@ -99,7 +102,9 @@ class Alignment:
         self.rows = self._rows(outcome.links, matcher)
         self.stacks = [self._stack(match, matcher) for match in outcome.stacks]
         self.counts = kind_counts(self.rows, teacher, student)
-        self.edits = edit_script(self.rows, self.stacks, teacher, student)
+        self._functions = frozenset(rows_of_functions(self.rows, teacher, student))
+        self._shared = sharing_edits(self.rows, teacher, student)
+        self.edits = edit_script(self.rows, self.stacks, teacher, student, self._shared, self._functions)
 
     def _rows(self, links: list[Link], matcher: Matcher) -> list[Row]:
         """The merged tree: order, kinds, confidence and reasons, found for all rows at once."""
@@ -247,7 +252,14 @@ class Alignment:
     def summary(self) -> str:
         """One sentence a person could say aloud; ratios are student / teacher."""
         return sentence(
-            self.rows, self._outer_stacks(), self.teacher, self.student, self._widths(), self._stage_level()
+            self.rows,
+            self._outer_stacks(),
+            self.teacher,
+            self.student,
+            self._widths(),
+            self._stage_level(),
+            [edit.text for edit in self._shared],
+            self._functions,
         )
 
     def _widths(self) -> list[tuple[int, int]]:

@@ -1,23 +1,14 @@
-"""The outcome in words: one sentence, and an edit script at the coarsest level that says it all."""
+"""The outcome in one sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import cast
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.merged import Row
-from tb_plugin_structure.analysis.alignment.numbering import first_rows, first_values, number_lists
-from tb_plugin_structure.analysis.alignment.pair_kinds import (
-    DELETED,
-    INSERTED,
-    RECONFIGURED,
-    RESIZED,
-    RETYPED,
-    is_size,
-)
+from tb_plugin_structure.analysis.alignment.pair_kinds import DELETED, IDENTICAL, INSERTED, RECONFIGURED, RETYPED
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
 
@@ -29,202 +20,6 @@ def ratio_text(student: float, teacher: float) -> str:
     return f"{student / teacher:.2f}" if teacher else "–"
 
 
-def edit_script(
-    rows: Sequence[Row],
-    stacks: Sequence[alignment_pb2.Stack],
-    teacher: Structure,
-    student: Structure,
-) -> list[alignment_pb2.Edit]:
-    """Edits, coarsest first: stacks whose length changes, then subtrees only one side has, then changed leaves.
-
-    Changes inside the blocks of one stack are told once, with a count.
-    """
-    edits: list[alignment_pb2.Edit] = []
-    for stack in stacks:
-        if stack.teacher_blocks != stack.student_blocks:
-            indices = ", ".join("–" if index < 0 else str(index) for index in stack.indices)
-            shown = indices if len(stack.indices) <= 16 else indices[:40] + " …"
-            edits.append(
-                alignment_pb2.Edit(
-                    text=f"{stack.teacher_path or 'model'} ×{stack.teacher_blocks} → ×{stack.student_blocks} "
-                    f"({_by(stack.policy)}: {shown})",
-                    kind=alignment_pb2.PAIR_KIND_RECONFIGURED,
-                    teacher_path=stack.teacher_path,
-                    student_path=stack.student_path,
-                )
-            )
-    in_stack = _inside_stacks(rows)
-    sizes = _row_sizes(rows)
-    sides = _Side(teacher), _Side(student)
-    ranked: list[tuple[int, alignment_pb2.Edit]] = []
-    told: dict[tuple[object, ...], list[tuple[int, alignment_pb2.Edit]]] = {}
-    resized: dict[tuple[int, str], list[alignment_pb2.Edit]] = {}
-    for number in range(len(rows)):
-        edit = _edit_of(number, rows, in_stack, *sides)
-        if edit is None:
-            continue
-        inside = in_stack[number] >= 0
-        if edit.kind == RESIZED and not inside:
-            resized.setdefault((rows[number].parent, edit.text.rpartition(": ")[2]), []).append(edit)
-        else:
-            told.setdefault((edit.kind, edit.text, inside), []).append((sizes[number], edit))
-    for (parent, change), siblings in resized.items():
-        ranked += [(-len(siblings), edit) for edit in _together(siblings, parent, change, rows, teacher, student)]
-    for (_, _, in_block), same in told.items():
-        size, first = same[0]
-        if len(same) > 1:
-            first.text += f" (×{len(same)})"
-        elif in_block:  # a change in one block of a stack says in which
-            path = first.student_path or first.teacher_path
-            first.text = first.text.replace(_hide_block(path), path, 1)
-        ranked.append((-size * len(same), first))
-    return edits + [edit for _, edit in sorted(ranked, key=lambda item: item[0])]
-
-
-def _together(
-    edits: list[alignment_pb2.Edit],
-    parent: int,
-    change: str,
-    rows: Sequence[Row],
-    teacher: Structure,
-    student: Structure,
-) -> list[alignment_pb2.Edit]:
-    """The layers of one composite that change alike, told with it: "stem: output 16×32×32 → 8×32×32 (6 layers)"."""
-    row = rows[parent] if parent >= 0 else None
-    if len(edits) <= _MOST_NAMED or row is None or row.teacher < 0 or row.student < 0:
-        return edits
-    path_t, path_s = teacher.call_path(row.teacher), student.call_path(row.student)
-    if not path_s:
-        return edits
-    text = f"{path_s}: {change} ({len(edits)} layers)"
-    return [alignment_pb2.Edit(text=text, kind=edits[0].kind, teacher_path=path_t, student_path=path_s)]
-
-
-def _row_sizes(rows: Sequence[Row]) -> list[int]:
-    """Rows at or below each row."""
-    sizes = [1] * len(rows)
-    for number in range(len(rows) - 1, -1, -1):
-        if rows[number].parent >= 0:
-            sizes[rows[number].parent] += sizes[number]
-    return sizes
-
-
-def _by(policy: str) -> str:
-    return f"by {policy}" if policy in ("weights", "pins", "stages") else f"policy {policy}"
-
-
-def _inside_stacks(rows: Sequence[Row]) -> list[int]:
-    """For each row the stack whose block it lies in or is; -1 for none."""
-    found = [-1] * len(rows)
-    for number, row in enumerate(rows):
-        found[number] = row.stack if row.stack >= 0 else (found[row.parent] if row.parent >= 0 else -1)
-    return found
-
-
-class _Side:
-    """What edits tell of the calls of one model."""
-
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
-        self.module: list[int] = structure.module_calls["module"].tolist()
-        self.paths, self.classes = structure.module_paths, structure.module_classes
-        self.children = structure.call_children
-
-    @cached_property
-    def outputs(self) -> list[str]:
-        """The shape of the first tensor that each call returns, batch left out."""
-        calls, tensors = self.structure.module_calls, self.structure.tensors
-        returned = first_values(calls["outputs"], calls.offsets("outputs"))
-        some = np.flatnonzero(returned >= 0)
-        number = number_lists(tensors["shape"], tensors.offsets("shape"), returned[some])
-        shapes = [self.structure.shape(tensor) for tensor in returned[some][first_rows(number)].tolist()]
-        texts = ["×".join(map(str, shape[1:])) for shape in shapes]
-        found = ["–"] * len(returned)
-        for call, shape in zip(some.tolist(), number.tolist(), strict=True):
-            found[call] = texts[shape]
-        return found
-
-
-def _edit_of(
-    number: int, rows: Sequence[Row], in_stack: Sequence[int], teacher: _Side, student: _Side
-) -> alignment_pb2.Edit | None:
-    row = rows[number]
-    if row.kind in (INSERTED, DELETED):
-        if row.parent >= 0 and rows[row.parent].kind == row.kind:
-            return None  # told with what it lies in
-        if row.stack >= 0:
-            return None  # told with its stack
-        if any(rows[child].teacher >= 0 and rows[child].student >= 0 for child in row.children):
-            return None  # a wrapper: what it holds is paired
-        side, call, whose = (
-            (student, row.student, "student") if row.kind == INSERTED else (teacher, row.teacher, "teacher")
-        )
-        module = side.module[call]
-        path = side.paths[module]
-        shown = _hide_block(path) if in_stack[number] >= 0 else path or "model"
-        return alignment_pb2.Edit(
-            text=f"{shown} ({side.classes[module]}) only in the {whose}",
-            kind=cast(alignment_pb2.PairKind, row.kind),
-            teacher_path="" if row.kind == INSERTED else path,
-            student_path=path if row.kind == INSERTED else "",
-        )
-    if row.children or row.teacher < 0 or row.student < 0 or row.kind not in (RETYPED, RECONFIGURED, RESIZED):
-        return None
-    if row.group >= 0 and bool(teacher.children[row.teacher]) != bool(student.children[row.student]):
-        return None  # a composite beside the leaf that it stands for
-    if row.kind == RESIZED and teacher.outputs[row.teacher] == student.outputs[row.student]:
-        return None
-    module_t, module_s = teacher.module[row.teacher], student.module[row.student]
-    path = student.paths[module_s]
-    shown = _hide_block(path) if in_stack[number] >= 0 else path
-    if row.kind == RETYPED:
-        text = f"{shown}: {teacher.classes[module_t]} → {student.classes[module_s]}"
-        changed = _changed_attributes(module_t, module_s, teacher.structure, student.structure)
-        text += f", {changed}" if changed else ""
-    elif row.kind == RECONFIGURED:
-        modules = module_t, module_s, teacher.structure, student.structure
-        text = f"{shown}: {_changed_attributes(*modules) or _changed_parameters(*modules)}"
-    else:
-        text = f"{shown}: output {teacher.outputs[row.teacher]} → {student.outputs[row.student]}"
-    return alignment_pb2.Edit(
-        text=text,
-        kind=cast(alignment_pb2.PairKind, row.kind),
-        teacher_path=teacher.paths[module_t],
-        student_path=path,
-    )
-
-
-def _changed_attributes(module_t: int, module_s: int, teacher: Structure, student: Structure) -> str:
-    """What both sides state and differs, sizes left out: "num_layers 3 → 1"."""
-    class_t = teacher.module_classes[module_t]  # which recurrent layers state once more
-    stated_t, stated_s = teacher.attributes(module_t), student.attributes(module_s)
-    changed = [
-        f"{name} {stated_t[name]} → {stated_s[name]}"
-        for name in stated_t
-        if name in stated_s and stated_t[name] != stated_s[name] and not is_size(name) and stated_t[name] != class_t
-    ]
-    return ", ".join(changed[:_MOST_NAMED]) + (" …" if len(changed) > _MOST_NAMED else "")
-
-
-def _changed_parameters(module_t: int, module_s: int, teacher: Structure, student: Structure) -> str:
-    """What only one side states or holds: "without bias"."""
-    named = [
-        {side.parameters.text("path", parameter).rpartition(".")[2] for parameter in side.module_parameters(module)}
-        | set(side.attributes(module))
-        for side, module in ((teacher, module_t), (student, module_s))
-    ]
-    parts = [
-        f"{word} {', '.join(sorted(only)[:_MOST_NAMED])}"
-        for word, only in (("without", named[0] - named[1]), ("with", named[1] - named[0]))
-        if only
-    ]
-    return ", ".join(parts) or "configured otherwise"
-
-
-def _hide_block(path: str) -> str:
-    return ".".join("#" if piece.isdigit() else piece for piece in path.split("."))
-
-
 def sentence(
     rows: Sequence[Row],
     stacks: Sequence[alignment_pb2.Stack],
@@ -232,6 +27,8 @@ def sentence(
     student: Structure,
     widths: Sequence[tuple[int, int]],
     stages: Sequence[tuple[str, str]],
+    shared: Sequence[str] = (),
+    functions: Set[int] = frozenset(),
 ) -> str:
     """One sentence a person could say aloud. Ratios are student / teacher.
 
@@ -242,14 +39,16 @@ def sentence(
         student: The student's record.
         widths: Widths (teacher, student) of those stacks.
         stages: Paths that are paired as stages only, because the families are unlike.
+        shared: What is one module in one model only.
+        functions: Rows of modules in whose place the other model calls a function.
     """
     for side, whose in ((teacher, "teacher"), (student, "student")):
         if not side.module_calls.rows:
             return f"The record of the {whose} ({side.name}) holds no module call: there is nothing to compare."
     substance = {DELETED: _with_parameters(teacher), INSERTED: _with_parameters(student)}
-    if all(row.kind == alignment_pb2.PAIR_KIND_IDENTICAL for row in rows):
-        counted = f"all {len(rows):,} module calls are" if len(rows) > 1 else "the only module call is"
-        return f"Nothing changed: {counted} identical."
+    nothing = "" if shared else _nothing_changed(rows, teacher, student, functions)
+    if nothing:
+        return nothing
     changed = [stack for stack in stacks if stack.teacher_blocks != stack.student_blocks]
     if stages:
         shown = [f"{path_t} ~ {path_s}" for path_t, path_s in stages[:4]]
@@ -278,6 +77,7 @@ def sentence(
                 more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
                 verb = "is" if len(paths) == 1 else "are"
                 parts.append(f"{_listed(named) if not more else ', '.join(named)}{more} {verb} only in the {whose}")
+    parts += shared
     totals_t, totals_s = teacher.header.totals, student.header.totals
     ratios = []
     if totals_t.parameters:
@@ -287,6 +87,37 @@ def sentence(
     if ratios:
         parts.append(", ".join(ratios))
     return "; ".join(parts) + "."
+
+
+def _nothing_changed(rows: Sequence[Row], teacher: Structure, student: Structure, functions: Set[int]) -> str:
+    """What to say of two models that run the same, however their modules are named and grouped; "" for others."""
+    identical = [row for row in rows if row.kind == IDENTICAL]
+    if len(identical) == len(rows):
+        what, between = "all {:,} module calls are" if len(rows) > 1 else "the only module call is", ""
+    else:
+        told = identical + [rows[number] for number in functions]
+        for side, calls in ((teacher, {row.teacher for row in told}), (student, {row.student for row in told})):
+            if any(not below and call not in calls for call, below in enumerate(side.call_children)):
+                return ""
+        what, between = "all {:,} layers are", "; modules are grouped otherwise"
+        identical = [row for row in identical if not student.call_children[row.student]]
+        for kind, whose in ((INSERTED, "teacher"), (DELETED, "student")):
+            count = sum(rows[number].kind == kind for number in functions)
+            if count:
+                verb = "modules are function calls" if count > 1 else "module is a function call"
+                between += f"; {count} {verb} in the {whose}"
+    said = f"{what.format(len(identical))} identical{between}"
+    ran_t, ran_s = (
+        Counter(name.rstrip("_") for name in side.operators.column_texts("name")) for side in (teacher, student)
+    )
+    if ran_t == ran_s:
+        return f"Nothing changed: {said}."
+    for only, whose in ((ran_t - ran_s, "teacher"), (ran_s - ran_t, "student")):
+        if only:
+            named = [f"{name} (×{count})" for name, count in only.most_common(_MOST_NAMED)]
+            more = " and others" if len(only) > _MOST_NAMED else ""
+            said += f"; only in the {whose} {'runs' if only.total() == 1 else 'run'} {', '.join(named)}{more}"
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def _all_have_counterparts(rows: Sequence[Row], substance: Mapping[int, Sequence[bool]]) -> bool:

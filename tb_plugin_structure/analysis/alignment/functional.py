@@ -1,0 +1,104 @@
+"""Activations and the like that are a module in one model and a call of a function in the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tb_plugin_structure.analysis.alignment.merged import Row
+from tb_plugin_structure.analysis.alignment.numbering import first_values
+from tb_plugin_structure.records.structure import Structure
+
+
+class _Place(NamedTuple):
+    """Where an operator runs: its name and arguments, and the name and the module call of the operator that it reads
+    from; calls are the student's."""
+
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    read: str
+    call: int
+
+
+def rows_of_functions(rows: Sequence[Row], teacher: Structure, student: Structure) -> list[int]:
+    """Rows of modules that only one model has, because the other calls a function in their place.
+
+    Such a module holds no parameter, runs a single operator, and reads what a paired call made; the other model runs
+    the same operator on what the counterpart of that call made, not in a module of its own. Operators of one place
+    stand for one another in the order in which they ran.
+    """
+    candidates = {
+        False: [number for number, row in enumerate(rows) if row.student < 0 and not row.children],
+        True: [number for number, row in enumerate(rows) if row.teacher < 0 and not row.children],
+    }
+    if not candidates[False] and not candidates[True]:
+        return []
+    student_of = {row.teacher: row.student for row in reversed(rows) if row.teacher >= 0 and row.student >= 0}
+    same = {row.student: row.student for row in rows if row.teacher >= 0 and row.student >= 0}
+    sides = {False: (_Operators(teacher), student_of), True: (_Operators(student), same)}
+    found: list[int] = []
+    for in_student, numbers in candidates.items():
+        side, call_of = sides[in_student]
+        other, other_call_of = sides[not in_student]
+        wanted: defaultdict[_Place, list[int]] = defaultdict(list)
+        for number in numbers:
+            call = rows[number].student if in_student else rows[number].teacher
+            place = side.place(side.only[call], call_of)
+            if place is not None:
+                wanted[place].append(number)
+        if not wanted:
+            continue
+        names = {place.name for place in wanted}
+        offered: defaultdict[_Place, int] = defaultdict(int)
+        for operator in other.in_composites(names):
+            place = other.place(operator, other_call_of)
+            if place is not None:
+                offered[place] += 1
+        for place, listed in wanted.items():
+            found += listed[: offered[place]]
+    return sorted(found)
+
+
+class _Operators:
+    """The operators of one model, and what they read."""
+
+    def __init__(self, structure: Structure) -> None:
+        operators, calls = structure.operators, structure.module_calls
+        self.structure = structure
+        # In place or not, a function is the same.
+        self.names = [name.rstrip("_") for name in operators.column_texts("name")]
+        of_operator = operators["call"].astype(np.int64)
+        self.calls: list[int] = of_operator.tolist()
+        read = first_values(operators["inputs"].astype(np.int64), operators.offsets("inputs"))
+        kernel = np.append(structure.tensors["producer"].astype(np.int64), -1)[read]
+        self.makers: list[int] = np.append(structure.kernels["operator"].astype(np.int64), -1)[kernel].tolist()
+        """The operator that made what each reads first; -1 for none."""
+        only = np.full(calls.rows, -1, np.int64)
+        only[of_operator] = np.arange(operators.rows)
+        holds = np.diff(structure.modules.offsets("parameters"))[calls["module"]]
+        only[(np.bincount(of_operator, minlength=calls.rows) != 1) | (holds > 0)] = -1
+        self.only: list[int] = only.tolist()
+        """The operator of each call of a module without parameters that runs no other; -1 for none."""
+
+    def in_composites(self, names: set[str]) -> list[int]:
+        """Operators of these names that ran in modules that call others."""
+        children = self.structure.call_children
+        return [
+            row
+            for row, (name, call) in enumerate(zip(self.names, self.calls, strict=True))
+            if name in names and children[call]
+        ]
+
+    def place(self, operator: int, call_of: dict[int, int]) -> _Place | None:
+        """Where an operator runs; None when what it reads comes from no paired call."""
+        maker = self.makers[operator] if operator >= 0 else -1
+        call = call_of.get(self.calls[maker], -1) if maker >= 0 else -1
+        if call < 0:
+            return None
+        operators = self.structure.operators
+        named, values = operators.texts("attribute_names", operator), operators.texts("attribute_values", operator)
+        arguments = tuple(sorted(pair for pair in zip(named, values, strict=True) if pair[0] != "inplace"))
+        return _Place(self.names[operator], arguments, self.names[maker], call)
