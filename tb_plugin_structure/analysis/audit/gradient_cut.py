@@ -41,6 +41,7 @@ def _fates(side: Side, is_read: bytearray) -> dict[int, int]:
     carries = side.structure.tensors["requires_grad"].tolist()
     reads = side.names.also_reads
     fate: dict[int, int] = {}
+    beside: dict[int, int] = {}
     for kernel in range(len(side.names.outputs) - 1, -1, -1):
         outputs = side.names.outputs[kernel]
         onward = [tensor for tensor in outputs if carries[tensor]]
@@ -51,11 +52,14 @@ def _fates(side: Side, is_read: bytearray) -> dict[int, int]:
         elif side.names.kernel_names[kernel] not in _BESIDE:
             end = kernel
         else:
+            for tensor in side.names.inputs[kernel]:
+                beside[tensor] = kernel
             continue
         for tensor in (*side.names.inputs[kernel], *reads[kernel]):
             if carries[tensor] and (end >= 0 or tensor not in fate):
                 fate[tensor] = end
-    return fate
+    # What only a comparison reads, as the scores of a mask, has no other way.
+    return {**{tensor: kernel for tensor, kernel in beside.items() if carries[tensor]}, **fate}
 
 
 def _read_or_returned(side: Side) -> bytearray:

@@ -31,6 +31,19 @@ class Net(nn.Module):
         return self.head(self.drop(x.mean((2, 3)))), x
 
 
+class Quantised(Net):
+    """Rounds the image's first map."""
+
+    def __init__(self, width: int, step: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(width)
+        self.step = step
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.step(F.relu(self.bn_1(self.conv_1(x))))
+        x = F.relu(self.bn_2(self.conv_2(x)))
+        return self.head(self.drop(x.mean((2, 3)))), x
+
+
 Pass = tuple[Tensor, Tensor]
 Loss = Callable[[Pass, Pass, nn.Module], Tensor]
 
@@ -131,6 +144,10 @@ FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dic
     "student-in-eval": (
         lambda: findings(sound, prepare=lambda student: student.eval()),
         lambda: findings(sound, prepare=lambda student: student.bn_1.eval()),
+    ),
+    "zero-derivative": (
+        lambda: findings(sound, student=Quantised(8, lambda x: (4 * x).round() / 4)),
+        lambda: findings(sound, student=Quantised(8, lambda x: x + ((4 * x).round() / 4 - x).detach())),
     ),
     "loss-times-zero": (
         lambda: findings(labelled(lambda t, s, a: 0.0 * F.mse_loss(a(s[1]), t[1]))),

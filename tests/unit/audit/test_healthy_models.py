@@ -27,6 +27,12 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "bert": ("BertModel", "BertConfig", TEXT, "ids"),
     "bert_mlm": ("BertForMaskedLM", "BertConfig", TEXT, "ids"),
     "roberta": ("RobertaForSequenceClassification", "RobertaConfig", TEXT, "ids"),
+    "longformer": (
+        "LongformerModel",
+        "LongformerConfig",
+        {"attention_window": 8, "pad_token_id": 0, "max_position_embeddings": 64, **TEXT},
+        "ids",
+    ),
     "albert": ("AlbertModel", "AlbertConfig", {"embedding_size": 16, **TEXT}, "ids"),
     "electra": ("ElectraModel", "ElectraConfig", {"embedding_size": 16, **TEXT}, "ids"),
     "deberta": (

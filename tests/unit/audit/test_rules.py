@@ -54,6 +54,14 @@ def test_dead_module() -> None:
     assert "unused (Linear, 20 parameters) never called" in finding.message
 
 
+def test_a_variant_for_other_inputs_is_no_warning() -> None:
+    """Longformer has query, and query_global for inputs with global attention; fc2 beside fc is forgotten."""
+    model = Small()
+    model.fc_global, model.fc2 = (nn.Linear(model.fc.in_features, model.fc.out_features) for _ in range(2))
+    findings = found(record(frozen(Small())), record(model))["dead-module"]
+    assert {(f.module_path, f.severity) for f in findings} == {("fc_global", "info"), ("fc2", "warning")}
+
+
 def test_a_module_whose_weight_is_used_without_calling_it_is_not_dead() -> None:
     model = Small(body=lambda self, x: F.linear(self.bn(self.conv(x)).mean((2, 3)), self.fc.weight, self.fc.bias))
     assert "dead-module" not in found(record(frozen(model)))

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .step_faults import FAULTS, LABELS, Loss, Net, Pass, findings, kd, labelled, norm, rules, sound, wide
+from .step_faults import FAULTS, LABELS, Loss, Net, Pass, Quantised, findings, kd, labelled, norm, rules, sound, wide
 
 
 @pytest.mark.parametrize("rule_id", FAULTS)
@@ -215,3 +215,72 @@ def test_groups_of_both_models_alike_are_no_torn_features() -> None:
         )
 
     assert "feature-reshaped-in-loss" not in rules(findings(labelled(grouped)))
+
+
+def test_a_step_function_is_named_with_what_it_stops() -> None:
+    (finding,) = findings(sound, student=Quantised(8, torch.sign))["zero-derivative"]
+    assert finding.message.startswith("the gradient of 4 parameters is 0, first conv_1.weight: ")
+    assert "through sign in the model (" in finding.message
+    assert "detach()" in finding.fix
+
+
+def test_a_step_function_in_the_loss_is_named() -> None:
+    found = findings(lambda t, s, a: F.mse_loss(s[0].round(), t[0]))
+    (finding,) = found["zero-derivative"]
+    assert "every way to the loss leads through round (" in finding.message
+
+
+class Rounded(torch.autograd.Function):
+    """Rounding with the derivative of the identity."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+class LoRA(Net):
+    """A low-rank correction that begins at zero, so that its first factor has a gradient of zero; and a branch whose
+    scale begins at zero."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.down, self.up = nn.Linear(2 * width, 2, bias=False), nn.Linear(2, 10, bias=False)
+        self.branch, self.scale = nn.Conv2d(2 * width, 2 * width, 3, 1, 1), nn.Parameter(torch.zeros(()))
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits, features = super().forward(x)
+        features = features + self.scale * self.branch(features)
+        return logits + self.up(self.down(features.mean((2, 3)))), features
+
+
+@pytest.mark.parametrize(
+    "student",
+    [
+        lambda: Quantised(8, lambda x: Rounded.apply(x)),
+        lambda: Quantised(8, lambda x: x + torch.floor(x)),
+        lambda: LoRA(8),
+    ],
+    ids=["a derivative of its own", "another way beside it", "LoRA and a zero branch"],
+)
+def test_gradients_that_are_zero_for_now_or_not_at_all_are_left_alone(student: Callable[[], nn.Module]) -> None:
+    assert "zero-derivative" not in findings(sound, student=student())
+
+
+def test_scores_that_only_a_comparison_reads_are_cut_by_it() -> None:
+    class Pruned(Net):
+        def __init__(self) -> None:
+            super().__init__(8)
+            self.scores = nn.Parameter(torch.linspace(-1, 1, 16))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            logits, features = super().forward(x)
+            return logits, features * (self.scores > 0).float()[:, None, None]
+
+    (finding,) = findings(sound, student=Pruned())["no-gradient"]
+    assert finding.message.startswith("no gradient reached 1 parameter, first scores: cut by ")
+    assert "straight through" in finding.fix

@@ -60,6 +60,7 @@ from tb_plugin_structure.analysis.audit.rules import (
     view_by_accident,
     vocabularies_differ,
     wrapper_prefix,
+    zero_derivative,
 )
 
 __all__ = [
@@ -122,4 +123,5 @@ __all__ = [
     "view_by_accident",
     "vocabularies_differ",
     "wrapper_prefix",
+    "zero_derivative",
 ]

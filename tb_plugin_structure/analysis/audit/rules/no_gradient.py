@@ -10,6 +10,14 @@ from tb_plugin_structure.analysis.audit.measured import parameters_with
 from tb_plugin_structure.analysis.audit.wording import counted
 
 _SHOWN = 4
+_COMPARISONS = tuple(
+    f"cut by {name},"
+    for name in (">", ">=", "<", "<=", "==", "!=", "gt", "ge", "lt", "le", "eq", "ne", "greater", "less")
+)
+_STRAIGHT_THROUGH = (
+    "Let the gradient pass straight through: soft = scores.sigmoid(); mask = soft + ((scores > 0).float() - soft)"
+    ".detach()."
+)
 
 
 @rule(
@@ -26,7 +34,9 @@ def no_gradient(context: Context) -> Iterator[Finding]:
     for reason, paths in list(by_reason.items())[:_SHOWN]:
         owner = paths[0].rpartition(".")[0]
         count = counted(len(paths), "parameter")
-        yield context.student.found(f"no gradient reached {count}, first {paths[0]}: {reason}", owner)
+        message = f"no gradient reached {count}, first {paths[0]}: {reason}"
+        is_step = reason.startswith(_COMPARISONS)
+        yield context.student.found(message, owner, fix=_STRAIGHT_THROUGH if is_step else "")
     rest = list(by_reason.values())[_SHOWN:]
     if rest:
         yield context.student.found(
