@@ -26,11 +26,13 @@ _FIXED: Final = {
     "place": 0.8,
 }
 
-END_BLOCK: Final = 0.92
-"""First and last block of a stack whose length changes: policies agree on them more often than not."""
+END_BLOCK: Final = 0.86
+"""First and last block of a stack whose length changes: policies agree on them more often than not. Of students cut by
+published tables and at random 0.82 were right (1,579 pairs), of published pairs nearly all."""
 
-INNER_BLOCK: Final = 0.74
-"""Any other block of such a stack: structure cannot tell it from its neighbours."""
+INNER_BLOCK: Final = 0.72
+"""Any other block of such a stack: structure cannot tell it from its neighbours. 0.70 were right (1,605 pairs cut as
+above), of published pairs 0.75."""
 
 UNPAIRED: Final = 0.9
 """That a module without counterpart has none."""
