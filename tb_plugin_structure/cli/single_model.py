@@ -9,6 +9,7 @@ from typing import Any
 from tb_plugin_structure.analysis.audit.formats import count_text, duration_text, shape_text
 from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES
+from tb_plugin_structure.analysis.audit.wording import operator_text
 from tb_plugin_structure.cli.event_files import Key
 from tb_plugin_structure.records.structure import Structure
 
@@ -95,7 +96,7 @@ def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:
         rows.append(
             [
                 row,
-                operators.text("name", row),
+                operator_text(operators.text("name", row)),
                 structure.call_path(int(operators["call"][row])),
                 " ".join(map(shape_text, inputs)),
                 " ".join(map(shape_text, outputs)),

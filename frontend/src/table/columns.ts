@@ -32,3 +32,19 @@ export interface SortOrder {
   readonly column: string;
   readonly descending: boolean;
 }
+
+/** The wanted columns without those of `expendable`, in its order, for which `space` pixels do not suffice. */
+export function columnsThatFit(
+  columns: readonly TableColumn[],
+  wanted: ReadonlySet<string>,
+  expendable: readonly string[],
+  space: number,
+): ReadonlySet<string> {
+  const kept = new Set(wanted);
+  const width = () => columns.reduce((sum, column) => sum + (kept.has(column.id) ? column.width : 0), 0);
+  for (const id of expendable) {
+    if (width() <= space) break;
+    kept.delete(id);
+  }
+  return kept;
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.wording import operator_text
 
 _UNUSED = "no operator reads it"
 _NO_LOSS = "what is computed from it reaches no loss"
@@ -77,7 +78,7 @@ def _describe(side: Side, kernel: int, is_read: bytearray) -> str:
     name = side.names.kernel_names[kernel]
     used = [tensor for tensor in side.names.outputs[kernel] if is_read[tensor]]
     dtype = structure.tensors.text("dtype", used[0])
-    operator = structure.operators.text("name", int(structure.kernels["operator"][kernel])) or name
+    operator = operator_text(structure.operators.text("name", int(structure.kernels["operator"][kernel]))) or name
     if name == "_to_copy" and not dtype.startswith(_DIFFERENTIABLE):
         what = f"a cast to {dtype}"
     elif name in _BY_ITSELF:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tb_plugin_structure.analysis.audit.findings import Context
 from tb_plugin_structure.analysis.audit.naming import base_name
+from tb_plugin_structure.analysis.audit.wording import operator_text
 from tb_plugin_structure.records.structure import Structure
 
 EXTERNAL = 5
@@ -46,7 +47,7 @@ class RecordedLoss:
     def where(self, kernel: int) -> str:
         operator = int(self.outside.kernels["operator"][kernel])
         name, source = self.outside.operators.text("name", operator), self.outside.operators.text("source", operator)
-        return f"{name}" + (f" ({source})" if source else "")
+        return operator_text(name) + (f" ({source})" if source else "")
 
     def broadcasts(self) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
         """(kernel, first, second operand, result shape) where two operands of different shape meet."""

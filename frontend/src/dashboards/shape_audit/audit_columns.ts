@@ -1,4 +1,4 @@
-import type { TableColumn } from "../../table/columns";
+import { columnsThatFit, type TableColumn } from "../../table/columns";
 import type { TableModel } from "../../table/table_model";
 import { announce } from "../../ui/announce";
 import { copyText } from "../../ui/copy";
@@ -24,9 +24,28 @@ export const DEFAULT_COLUMNS: ReadonlySet<string> = new Set([
   "activation_bytes",
 ]);
 
-/** Of those, the ones whose records hold what they show. */
-export function usualColumns(rows: AuditRows | undefined): ReadonlySet<string> {
-  return rows?.isRecorded("duration_ns") ? new Set([...DEFAULT_COLUMNS, "duration_ns"]) : DEFAULT_COLUMNS;
+/** Of those, the first to go where there is no space for all. */
+const FIRST_TO_GO = [
+  "duration_ns",
+  "activation_bytes",
+  "adapter_parameters",
+  "classes",
+  "macs",
+  "parameters",
+];
+
+/** Of those, the ones whose records hold what they show, as far as they fit into `space` pixels. */
+export function usualColumns(rows: AuditRows | undefined, space: number): ReadonlySet<string> {
+  if (rows === undefined) return DEFAULT_COLUMNS;
+  const usual = rows.isRecorded("duration_ns")
+    ? new Set([...DEFAULT_COLUMNS, "duration_ns"])
+    : DEFAULT_COLUMNS;
+  return columnsThatFit(
+    auditColumns(rows, () => null),
+    usual,
+    FIRST_TO_GO,
+    space,
+  );
 }
 
 const SIDES: Readonly<Record<SideName, string>> = { teacher: "T", student: "S" };

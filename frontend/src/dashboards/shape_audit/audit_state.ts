@@ -6,6 +6,7 @@ import type { Session } from "../../ui/session";
 import { fetchAudit } from "../../wire/audit";
 import { auditColumns, usualColumns } from "./audit_columns";
 import { AuditRows, LEVELS } from "./audit_rows";
+import { tableWidth } from "./available_width";
 import type { MeasuredColumns } from "./measured_columns";
 import { measuredColumn } from "./measured_names";
 import { VERDICTS } from "./verdicts";
@@ -71,7 +72,7 @@ export class AuditState {
     this.columns = computed(() => {
       const chosen =
         this.columnText.value === ""
-          ? usualColumns(this.audit.value?.rows)
+          ? usualColumns(this.audit.value?.rows, tableWidth.value)
           : new Set(this.columnText.value.split(","));
       const name = this.colour.value;
       if (!name) return chosen;

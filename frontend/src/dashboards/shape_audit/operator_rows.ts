@@ -1,4 +1,4 @@
-import type { TableColumn } from "../../table/columns";
+import { columnsThatFit, type TableColumn } from "../../table/columns";
 import { exactNumber, shapeText, shortBytes, shortDuration, shortNumber } from "../../ui/format";
 import type { StructureTables } from "../../wire/structure";
 
@@ -40,7 +40,8 @@ export class OperatorRows {
   }
 
   name(row: number): string {
-    return this.structure.operators.text("name", row);
+    const name = this.structure.operators.text("name", row);
+    return name === "-" ? "- (minus)" : name; // alone it would read as "none"
   }
 
   /** Path of the module in whose call the operator ran. */
@@ -138,8 +139,10 @@ export const OPERATOR_COLUMNS: ReadonlySet<string> = new Set([
 ]);
 
 /** Of the columns, those shown until someone chooses others. */
-export function usualOperatorColumns(rows: OperatorRows | undefined): ReadonlySet<string> {
-  return rows?.hasTimes ? new Set([...OPERATOR_COLUMNS, "duration_ns"]) : OPERATOR_COLUMNS;
+export function usualOperatorColumns(rows: OperatorRows | undefined, space: number): ReadonlySet<string> {
+  if (rows === undefined) return OPERATOR_COLUMNS;
+  const usual = rows.hasTimes ? new Set([...OPERATOR_COLUMNS, "duration_ns"]) : OPERATOR_COLUMNS;
+  return columnsThatFit(operatorColumns(rows), usual, ["device", "dtype", "bytes", "source"], space);
 }
 
 export function operatorColumns(rows: OperatorRows): TableColumn[] {

@@ -3,6 +3,7 @@ import { TableModel } from "../../table/table_model";
 import { Resource } from "../../ui/resource";
 import type { Session } from "../../ui/session";
 import { fetchStructure } from "../../wire/structure";
+import { EDGES, windowWidth } from "./available_width";
 import { OperatorRows, operatorColumns, usualOperatorColumns } from "./operator_rows";
 
 export interface OperatorTable {
@@ -31,7 +32,7 @@ export class OperatorState {
     this.drawerOpen = session.url.text("operator_drawer");
     this.columns = computed(() =>
       this.columnText.value === ""
-        ? usualOperatorColumns(this.operators.value?.rows)
+        ? usualOperatorColumns(this.operators.value?.rows, windowWidth.value - EDGES)
         : new Set(this.columnText.value.split(",")),
     );
     const wanted = computed(() => {
