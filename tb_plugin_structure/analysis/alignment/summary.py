@@ -91,7 +91,7 @@ def sentence(
 
 def _nothing_changed(rows: Sequence[Row], teacher: Structure, student: Structure, functions: Set[int]) -> str:
     """What to say of two models that run the same, however their modules are named and grouped; "" for others."""
-    identical = [row for row in rows if row.kind == IDENTICAL]
+    told = identical = [row for row in rows if row.kind == IDENTICAL]
     if len(identical) == len(rows):
         what, between = "all {:,} module calls are" if len(rows) > 1 else "the only module call is", ""
     else:
@@ -111,13 +111,36 @@ def _nothing_changed(rows: Sequence[Row], teacher: Structure, student: Structure
         Counter(name.rstrip("_") for name in side.operators.column_texts("name")) for side in (teacher, student)
     )
     if ran_t == ran_s:
-        return f"Nothing changed: {said}."
+        same = len(told) == len(rows) or _configured_alike(rows, teacher, student)
+        return f"Nothing changed: {said}." if same else ""
     for only, whose in ((ran_t - ran_s, "teacher"), (ran_s - ran_t, "student")):
         if only:
             named = [f"{name} (×{count})" for name, count in only.most_common(_MOST_NAMED)]
             more = " and others" if len(only) > _MOST_NAMED else ""
             said += f"; only in the {whose} {'runs' if only.total() == 1 else 'run'} {', '.join(named)}{more}"
     return f"{said[0].upper()}{said[1:]}."
+
+
+def _configured_alike(rows: Sequence[Row], teacher: Structure, student: Structure) -> bool:
+    """Whether modules of one class state the same (a number of heads), and operators make the same shapes, batch left
+    out."""
+    modules_t, modules_s = teacher.module_calls["module"].tolist(), student.module_calls["module"].tolist()
+    pairs = {(modules_t[row.teacher], modules_s[row.student]) for row in rows if row.teacher >= 0 and row.student >= 0}
+    if any(
+        teacher.module_classes[of_t] == student.module_classes[of_s]
+        and teacher.attributes(of_t) != student.attributes(of_s)
+        for of_t, of_s in pairs
+    ):
+        return False
+    made_t, made_s = (
+        Counter(
+            side.shape(int(side.operators.values("outputs", row)[0]))[1:]
+            for row in range(side.operators.rows)
+            if len(side.operators.values("outputs", row))
+        )
+        for side in (teacher, student)
+    )
+    return made_t == made_s
 
 
 def _all_have_counterparts(rows: Sequence[Row], substance: Mapping[int, Sequence[bool]]) -> bool:

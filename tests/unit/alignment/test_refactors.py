@@ -39,6 +39,19 @@ class Unconnected(Flat):
         return self.down(F.gelu(self.up(self.norm(x))))
 
 
+class Mixing(nn.Module):
+    """Attention without weights of its own, in heads that no layer shows."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = self.first(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return self.last(F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(2))
+
+
 def model(*blocks: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Embedding(20, 8), nn.Sequential(*blocks), nn.Linear(8, 20))
 
@@ -89,3 +102,9 @@ def test_a_connection_that_only_one_model_has_is_no_silent_change() -> None:
     alignment = compared(model(Flat()), model(Unconnected()))
     assert "Nothing changed" not in alignment.summary()
     assert "+ (×1)" in alignment.summary()
+
+
+def test_a_number_that_no_layer_shows_is_no_silent_change() -> None:
+    torch.manual_seed(0)
+    assert not compared(model(Mixing(2)), model(Mixing(4))).summary().startswith("Nothing")
+    assert compared(model(Mixing(2)), model(Mixing(2))).summary().startswith("Nothing changed")
