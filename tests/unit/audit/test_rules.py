@@ -596,3 +596,18 @@ def test_a_logarithm_as_target_of_kl_div_needs_log_target() -> None:
 def test_logits_given_to_kl_div() -> None:
     message = step(lambda t, s, y: F.kl_div(s, t.softmax(-1), reduction="batchmean"))["kl-div-arguments"].message
     assert message.endswith(": its input is logits, logarithms of probabilities are expected")
+
+
+def test_the_same_softmax_over_the_batch_in_several_blocks_is_one_finding() -> None:
+    class Block(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.softmax(0)
+
+    def twice(self: Small, x: Tensor) -> Tensor:
+        return self.second(self.first(self.fc(self.bn(self.conv(x)).mean((2, 3)))))
+
+    model = Small(body=twice)
+    model.first, model.second = Block(), Block()
+    (finding,) = found(record(frozen(model)))["softmax-over-batch"]
+    assert finding.message.startswith("first (")
+    assert " and 1 other call: softmax over the batch of [batch, " in finding.message

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tb_plugin_structure.analysis.audit import feature as dim
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.loss_names import SOFTMAX, softmaxes_of_the_loss
+from tb_plugin_structure.analysis.audit.wording import counted
 
 
 @rule(
@@ -20,6 +21,7 @@ from tb_plugin_structure.analysis.audit.loss_names import SOFTMAX, softmaxes_of_
 )
 def softmax_over_batch(context: Context) -> Iterator[Finding]:
     for side in context.sides:
+        lines: dict[tuple[str, str], list[str]] = {}  # the same line in every block is one finding
         for kernel, name in enumerate(side.names.kernel_names):
             if name not in SOFTMAX or not side.names.inputs[kernel]:
                 continue
@@ -28,8 +30,11 @@ def softmax_over_batch(context: Context) -> Iterator[Finding]:
             names = [dimension.name for dimension in label]
             if _is_batch(names, axis):
                 path = side.path_of_kernel(kernel)
-                where = f"{path or 'the model'}{side.source_of_kernel(kernel)}"
-                yield side.found(f"{where}: softmax over the batch of [{', '.join(names)}]", path)
+                lines.setdefault((side.source_of_kernel(kernel), ", ".join(names)), []).append(path)
+        for (source, meaning), paths in lines.items():
+            others = f" and {counted(len(paths) - 1, 'other call')}" if len(paths) > 1 else ""
+            where = f"{paths[0] or 'the model'}{source}{others}"
+            yield side.found(f"{where}: softmax over the batch of [{meaning}]", paths[0])
     yield from _in_the_loss(context)
 
 
