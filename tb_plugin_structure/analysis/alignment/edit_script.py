@@ -86,7 +86,36 @@ def edit_script(
             path = first.student_path or first.teacher_path
             first.text = first.text.replace(_hide_block(path), path, 1)
         ranked.append((-size * len(same), first))
-    return edits + [edit for _, edit in sorted(ranked, key=lambda item: item[0])]
+    found = edits + [edit for _, edit in sorted(ranked, key=lambda item: item[0])]
+    return found or _of_composites(rows, in_stack, *sides)
+
+
+def _of_composites(
+    rows: Sequence[Row], in_stack: Sequence[int], teacher: _Side, student: _Side
+) -> list[alignment_pb2.Edit]:
+    """What composites of one class state otherwise, where nothing else differs: "blocks.#: heads 2 → 4 (×3)".
+
+    Beside other changes it is left out: a block's own index or a model's depth differ because those do.
+    """
+    told: dict[str, list[tuple[str, str]]] = {}
+    for number, row in enumerate(rows):
+        if not row.children or row.teacher < 0 or row.student < 0 or row.kind != RECONFIGURED:
+            continue
+        module_t, module_s = teacher.module[row.teacher], student.module[row.student]
+        changed = _changed_attributes(module_t, module_s, teacher.structure, student.structure)
+        if changed and teacher.classes[module_t] == student.classes[module_s]:
+            path = student.paths[module_s]
+            shown = _hide_block(path) if in_stack[number] >= 0 else path or "model"
+            told.setdefault(f"{shown}: {changed}", []).append((teacher.paths[module_t], path))
+    return [
+        alignment_pb2.Edit(
+            text=text + (f" (×{len(paths)})" if len(paths) > 1 else ""),
+            kind=alignment_pb2.PAIR_KIND_RECONFIGURED,
+            teacher_path=paths[0][0],
+            student_path=paths[0][1],
+        )
+        for text, paths in told.items()
+    ]
 
 
 def _together(

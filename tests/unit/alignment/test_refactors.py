@@ -106,5 +106,7 @@ def test_a_connection_that_only_one_model_has_is_no_silent_change() -> None:
 
 def test_a_number_that_no_layer_shows_is_no_silent_change() -> None:
     torch.manual_seed(0)
-    assert not compared(model(Mixing(2)), model(Mixing(4))).summary().startswith("Nothing")
+    alignment = compared(model(Mixing(2)), model(Mixing(4)))
+    assert not alignment.summary().startswith("Nothing")
+    assert edits(alignment) == ["1.0: heads 2 → 4"]
     assert compared(model(Mixing(2)), model(Mixing(2))).summary().startswith("Nothing changed")
