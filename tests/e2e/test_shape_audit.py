@@ -86,13 +86,17 @@ def test_chips_show_as_many_rows_as_they_and_the_sentence_say(server: TensorBoar
         chip.click()
 
 
-def test_the_ratios_are_in_view_in_a_narrow_window_with_findings(server: TensorBoardServer, open_tab: OpenTab) -> None:
+@pytest.mark.parametrize("width", [1024, 1280])
+def test_the_ratios_are_in_view_in_a_narrow_window_with_findings(
+    server: TensorBoardServer, open_tab: OpenTab, width: int
+) -> None:
     tab = open_tab(server.url, "shape_audit", PAIR)
-    tab.page.set_viewport_size({"width": 1280, "height": 800})
+    tab.page.set_viewport_size({"width": width, "height": 800})
     expect(tab.frame.get_by_role("region", name="Findings")).to_be_visible(timeout=30_000)
     expect(tab.frame.locator(".grid-body .grid-row").first).to_be_visible()
     sizes = tab.frame.locator(".grid").evaluate("grid => [grid.clientWidth, grid.scrollWidth]")
     assert sizes[0] == sizes[1], sizes
+    expect(tab.frame.get_by_role("columnheader", name="MACs S÷T")).to_be_in_viewport(ratio=1)
 
 
 def test_a_chip_is_a_filter(server: TensorBoardServer, open_tab: OpenTab) -> None:
