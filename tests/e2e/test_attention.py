@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tb_plugin_structure import StructureWriter, event_file
 from tb_plugin_structure.records import names
@@ -116,6 +116,22 @@ def test_arrow_keys_choose_heads_and_the_address_follows(server: TensorBoardServ
     expect(tab.page).to_have_url(re.compile(re.escape("p.structure_attention.th=0.1")))
     sheet.press("Enter")
     tab.expect_text("Query 0 “a”")
+
+
+def test_a_head_chosen_before_the_models_were_compared_takes_its_match_along(
+    server: TensorBoardServer, open_tab: OpenTab, page: Page
+) -> None:
+    held: list[Route] = []
+    page.route("**/attention/comparison**", lambda route: held.append(route))
+    tab = open_tab(server.url, "attention", "th=0.0&sh=0.0")
+    tab.frame.locator(".sheet").nth(1).wait_for(timeout=30_000)
+    tab.frame.locator(".sheet").first.press("ArrowRight")
+    chosen = tab.frame.locator(".chosen-heads")
+    expect(chosen).to_contain_text("T layer 0 head 1")
+    expect(chosen).to_contain_text("S layer 0 head 0")
+    for route in held:
+        route.continue_()
+    expect(chosen).to_contain_text("S layer 0 head 1")
 
 
 def test_steps_move_for_both_models_and_one_can_be_subtracted(server: TensorBoardServer, open_tab: OpenTab) -> None:

@@ -1,4 +1,12 @@
-import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import {
+  batch,
+  computed,
+  effect,
+  type ReadonlySignal,
+  type Signal,
+  signal,
+  untracked,
+} from "@preact/signals";
 import { parseView } from "../../heatmap/matrix_window";
 import type { Box } from "../../heatmap/rasterize";
 import type { ScaleKind } from "../../heatmap/value_scale";
@@ -78,6 +86,8 @@ export class AttentionState {
     student: new ReadAhead(this.cache),
   };
   private historyKey = "";
+  /** The side of a head that was chosen before it was known which one it is paired with. */
+  private unfollowed: SideName | null = null;
 
   constructor(readonly session: Session) {
     const { url } = session;
@@ -175,6 +185,7 @@ export class AttentionState {
       this.headTexts[side].value = headText(choice);
       const other = side === "teacher" ? "student" : "teacher";
       const match = alone ? null : this.matchOf(side, choice);
+      this.unfollowed = !alone && !this.comparison.value ? side : null;
       if (match !== null) this.headTexts[other].value = headText(match);
       const teacher = this.chosen.teacher.value;
       const student = this.chosen.student.value;
@@ -182,6 +193,13 @@ export class AttentionState {
       const path = this.overview(side)?.layers[choice.layer]?.modulePath ?? "";
       this.session.at.value = `${side === "teacher" ? "T" : "S"}:${path}`;
     });
+  }
+
+  /** The comparison has come: what was chosen meanwhile takes its matched head along. */
+  private follow(): void {
+    const side = this.unfollowed;
+    const choice = side === null ? null : this.chosen[side].value;
+    if (side !== null && choice !== null) this.choose(side, choice);
   }
 
   /** The head that the comparison pairs with a head; null when it is unmatched. */
@@ -390,6 +408,9 @@ export class AttentionState {
         abort.throwIfAborted();
         return fetchComparison(teacher, student, intent, abort);
       });
+    });
+    effect(() => {
+      if (this.comparison.value) untracked(() => this.follow());
     });
   }
 }
