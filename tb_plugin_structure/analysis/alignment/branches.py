@@ -108,10 +108,15 @@ def pair_branches(
         if max(len(other.strands), len(fork.strands)) <= _MOST_STRANDS
         and abs(len(other.strands) - len(fork.strands)) <= 1
     }
+    totals = np.full((len(teacher_forks), len(student_forks)), -np.inf)
+    for pair, found in fits.items():
+        totals[pair] = found.total
     found_some = False
     for (a, b), found in fits.items():
-        rivals = [other.total for (c, d), other in fits.items() if (c == a) != (d == b)]
-        if found.gain < _GAIN or not found.complete or any(found.total <= total for total in rivals):
+        if found.gain < _GAIN or not found.complete:
+            continue
+        rivals = np.concatenate([np.delete(totals[a], b), np.delete(totals[:, b], a)])
+        if (found.total <= rivals).any():
             continue
         found_some = True
         other, fork = teacher_forks[a], student_forks[b]
