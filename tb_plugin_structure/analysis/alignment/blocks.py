@@ -13,7 +13,7 @@ from tb_plugin_structure.analysis.alignment.links import Outcome
 from tb_plugin_structure.analysis.alignment.policies import policy_indices
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
 from tb_plugin_structure.analysis.alignment.signatures import Signatures, cosine
-from tb_plugin_structure.analysis.alignment.stacks import ALIKE, Folding, Unit
+from tb_plugin_structure.analysis.alignment.stacks import ALIKE, WEIGHTED_CODES, Folding, Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.analysis.alignment.weights import EQUAL_WEIGHTS, Sketches, correlations
 from tb_plugin_structure.records.table import Array
@@ -21,6 +21,10 @@ from tb_plugin_structure.records.table import Array
 Policy = str | Sequence[int]
 
 _MOST_VOTERS = 32
+
+_PAIRED, _SAME_LAYERS = 1000.0, 10.0
+"""What a pair of blocks counts, whatever they hold, and what it counts more when they hold the same layers: as many pairs
+as possible first, then pairs of one kind, then the policy's."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class Side:
         ]
         leader = elements[voters[int(np.argmax(votes))]]
         return [k for k in blocks if self._alike(elements[k], leader)]
+
+    def layers(self, nodes: Sequence[int]) -> list[bytes]:
+        """For each node what layers with weights it holds, and how many of each."""
+        return [row.tobytes() for row in self.signatures.bag[np.ix_(nodes, WEIGHTED_CODES)]]
 
     def _alike(self, node: int, other: int) -> bool:
         if self.signatures.kinds[node] == self.signatures.kinds[other]:
@@ -124,6 +132,9 @@ class BlockPairing:
             indices = [longer - 1]  # feature maps of a stage are taken where it ends
         else:
             indices = policy_indices(policy, longer, shorter, where)
+        if policy == "copy" and 1 < shorter < longer:
+            kinds_t, kinds_s = self.teacher.layers(blocks_t), self.student.layers(blocks_s)
+            indices = _of_one_kind(indices, *((kinds_t, kinds_s) if count_t >= count_s else (kinds_s, kinds_t)))
         return [(index, k) if count_t >= count_s else (k, index) for k, index in enumerate(indices) if index >= 0]
 
     def _by_weights(self, blocks_t: list[int], blocks_s: list[int]) -> list[tuple[int, int]]:
@@ -194,6 +205,17 @@ class BlockPairing:
                 found += [(gap_t[a], gap_s[b]) for a, b in monotone_pairs(np.where(alike >= ALIKE, alike, 0.0))]
             last_t, last_s = end_t, end_s
         return found
+
+
+def _of_one_kind(indices: list[int], longer: list[bytes], shorter: list[bytes]) -> list[int]:
+    """The indices of a policy, moved to the nearest block that holds the same layers where a stack mixes several kinds
+    of blocks: local and global attention in turn, a dense and a sparse network in turn."""
+    if len(set(longer)) == 1 or not set(shorter) <= set(longer) or min(indices) < 0:
+        return indices
+    same = np.array([[kind == other for other in shorter] for kind in longer])
+    distance = np.abs(np.arange(len(longer))[:, None] - np.array(indices)[None, :]) / len(longer)
+    moved = {k: index for index, k in monotone_pairs(_PAIRED + _SAME_LAYERS * same - distance)}
+    return [moved[k] for k in range(len(shorter))]
 
 
 def _around_pins(

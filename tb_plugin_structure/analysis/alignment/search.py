@@ -14,6 +14,7 @@ from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Sid
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
+from tb_plugin_structure.analysis.alignment.same_names import crossing_names
 from tb_plugin_structure.analysis.alignment.sequence import (
     longest_rising,
     monotone_pairs,
@@ -137,10 +138,13 @@ def search(
         found.held = pins.hold(node_t, node_s, units_t, units_s, matrix)
     fixed, found.stage_only = anchor_stages(side_t, side_s, matrix)
     _keep_to_stages(found.stage_only, matrix, plain)
-    found.pairs = _between(matrix, _compatible(found.held.fixed, fixed))
+    stayed, moved = crossing_names(side_t, side_s) if pins is None and order is None else ([], [])
+    for i, j in moved:
+        matrix[i, :] = matrix[:, j] = 0.0
+    found.pairs = _between(matrix, _compatible(_compatible(found.held.fixed, fixed), stayed))
     found.pairs = slide(side_t, side_s, found.pairs, matrix, found.held.fixed)
     found.pairs = [pair for pair in found.pairs if _has_evidence(found, matrix, *pair)]
-    found.moved = _moved(found, matrix)
+    found.moved = [*moved, *_moved(found, matrix)]
     if order is not None:
         kept = {found.pairs[place] for place in longest_rising([order[j] for _, j in found.pairs])}
         found.moved = [pair for pair in found.pairs if pair not in kept] + found.moved

@@ -26,7 +26,7 @@ _CLOSE = 0.9
 _LARGEST_GAP = 2
 CONTAINERS = frozenset(("Sequential", "ModuleList", "ModuleDict"))
 _TELLING_CODES = np.array(sorted(KIND_CODE[kind] for kind, weight in SUBSTANCE.items() if weight >= 0.5))
-_WEIGHTED_CODES = np.array(sorted(KIND_CODE[kind] for kind in WEIGHTED))
+WEIGHTED_CODES = np.array(sorted(KIND_CODE[kind] for kind in WEIGHTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Folding:
         self.signatures = signatures
         self._stacks: dict[int, list[tuple[int, ...]]] = {}
         self.light_blocks: set[int] = set()
-        self._weighted: list[float] = signatures.bag[:, _WEIGHTED_CODES].sum(axis=1).tolist()
+        self._weighted: list[float] = signatures.bag[:, WEIGHTED_CODES].sum(axis=1).tolist()
         """How many leaves at or below each node hold weights of a layer."""
         self._heavy = [
             weighted >= 2 if below else kind == "block"
