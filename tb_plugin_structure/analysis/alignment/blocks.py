@@ -23,8 +23,8 @@ Policy = str | Sequence[int]
 _MOST_VOTERS = 32
 
 _PAIRED, _SAME_LAYERS = 1000.0, 10.0
-"""What a pair of blocks counts, whatever they hold, and what it counts more when they hold the same layers: as many pairs
-as possible first, then pairs of one kind, then the policy's."""
+"""What a pair of blocks counts, and what more when both hold the same layers: as many pairs as possible, then pairs of
+one kind, then the policy's."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tb_plugin_structure.analysis.alignment.roles import (
     words_similarity,
 )
 from tb_plugin_structure.analysis.alignment.signatures import KINDS
-from tb_plugin_structure.analysis.alignment.stacks import Unit
+from tb_plugin_structure.analysis.alignment.stacks import ALIKE, Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 
@@ -62,6 +62,7 @@ class Side:
     last_of_kind: Array
     is_stack: Array
     bags: Array
+    dense_bags: Array
     parts: Array
     names: list[str]
     around: list[frozenset[str]]
@@ -93,6 +94,7 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
     kind = np.where(is_stack, -1, features.kind[nodes])
     substance = np.where(is_stack, STACK_SUBSTANCE, features.substance[nodes])
     bags = np.zeros((count, len(KINDS)))
+    dense_bags = np.zeros_like(bags)
     parts = np.full(count, -1)
     names: list[str] = []
     around: list[frozenset[str]] = []
@@ -101,6 +103,7 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
         named = unit.node
         if unit.elements:
             bags[index] = features.signatures.bag[list(unit.elements)].max(axis=0)
+            dense_bags[index] = features.signatures.dense_bags(list(unit.elements)).max(axis=0)
             declared = tree.declared[tree.module[unit.first]]
             if declared:
                 parts[index] = features.intern("parts", (tree.class_name[unit.first], declared))
@@ -127,7 +130,7 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
     return Side(
         tree, list(units), nodes, kind, substance, features.attributes[nodes], features.ratio[nodes],
         features.width[nodes], features.positions[nodes], before, after, place_of, last_of_kind, is_stack,
-        bags, parts, names, around,
+        bags, dense_bags, parts, names, around,
     )  # fmt: skip
 
 
@@ -204,13 +207,20 @@ def scores_of(teacher: Side, student: Side, i: Array, j: Array, small_scope: boo
 
 def _stacks_alike(teacher: Side, student: Side, i: Array, j: Array) -> Array:
     """How alike the blocks of pairs of stacks are; 0 where they are unlike."""
-    bags_t, bags_s = teacher.bags[i], student.bags[j]
-    norms = np.sqrt((bags_t**2).sum(1)) * np.sqrt((bags_s**2).sum(1))
-    alike = (bags_t * bags_s).sum(1) / np.maximum(norms, 1e-9)
+    alike = _cosines(teacher.bags[i], student.bags[j])
+    dense = _cosines(teacher.dense_bags[i], student.dense_bags[j])
+    alike = np.where(dense >= ALIKE, np.maximum(alike, dense), alike)
     # Blocks of one class with the same parts are alike also where one model ran them in a single kernel.
     parts_t, parts_s = teacher.parts[i], student.parts[j]
     alike = np.where((parts_t == parts_s) & (parts_t >= 0), np.maximum(alike, SAME_PARTS), alike)
     return np.where(alike >= UNLIKE, alike, 0.0)
+
+
+def _cosines(first: Array, second: Array) -> Array:
+    """Cosine of each row of one table with the same row of another; 0 where either is empty."""
+    norms = np.sqrt((first**2).sum(1)) * np.sqrt((second**2).sum(1))
+    cosines: Array = (first * second).sum(1) / np.maximum(norms, 1e-9)
+    return cosines
 
 
 def _names(teacher: list[str], student: list[str], i: Array, j: Array) -> tuple[Array, Array]:

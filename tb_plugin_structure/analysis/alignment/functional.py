@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment.merged import Row
-from tb_plugin_structure.analysis.alignment.numbering import first_values
+from tb_plugin_structure.analysis.alignment.numbering import first_rows, first_values
 from tb_plugin_structure.records.structure import Structure
 
 
@@ -69,7 +69,9 @@ class _Operators:
         operators, calls = structure.operators, structure.module_calls
         self.structure = structure
         # In place or not, a function is the same.
-        self.names = [name.rstrip("_") for name in operators.column_texts("name")]
+        inverse = np.unique(operators["name"], return_inverse=True)[1].ravel()
+        stripped = [operators.text("name", row).rstrip("_") for row in first_rows(inverse).tolist()]
+        self.names = list(map(stripped.__getitem__, inverse.tolist()))
         of_operator = operators["call"].astype(np.int64)
         self.calls: list[int] = of_operator.tolist()
         read = first_values(operators["inputs"].astype(np.int64), operators.offsets("inputs"))
@@ -80,6 +82,8 @@ class _Operators:
         only[of_operator] = np.arange(operators.rows)
         holds = np.diff(structure.modules.offsets("parameters"))[calls["module"]]
         only[(np.bincount(of_operator, minlength=calls.rows) != 1) | (holds > 0)] = -1
+        self._named, self._stated = operators.lists("attribute_names"), operators.lists("attribute_values")
+        self._arguments: dict[tuple[tuple[int, ...], ...], tuple[tuple[str, str], ...]] = {}
         self.only: list[int] = only.tolist()
         """The operator of each call of a module without parameters that runs no other; -1 for none."""
 
@@ -98,7 +102,15 @@ class _Operators:
         call = call_of.get(self.calls[maker], -1) if maker >= 0 else -1
         if call < 0:
             return None
-        operators = self.structure.operators
-        named, values = operators.texts("attribute_names", operator), operators.texts("attribute_values", operator)
-        arguments = tuple(sorted(pair for pair in zip(named, values, strict=True) if pair[0] != "inplace"))
-        return _Place(self.names[operator], arguments, self.names[maker], call)
+        return _Place(self.names[operator], self._arguments_of(operator), self.names[maker], call)
+
+    def _arguments_of(self, operator: int) -> tuple[tuple[str, str], ...]:
+        """Names and values of an operator's arguments; few sets occur, each many times."""
+        key = tuple(self._named[operator]), tuple(self._stated[operator])
+        known = self._arguments.get(key)
+        if known is None:
+            operators = self.structure.operators
+            named, values = operators.texts("attribute_names", operator), operators.texts("attribute_values", operator)
+            known = tuple(sorted(pair for pair in zip(named, values, strict=True) if pair[0] != "inplace"))
+            self._arguments[key] = known
+        return known

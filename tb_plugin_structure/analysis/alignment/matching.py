@@ -14,7 +14,7 @@ from tb_plugin_structure.analysis.alignment.named_parts import named_parts
 from tb_plugin_structure.analysis.alignment.numbering import Interner
 from tb_plugin_structure.analysis.alignment.search import Search, search
 from tb_plugin_structure.analysis.alignment.signatures import cosine, sign
-from tb_plugin_structure.analysis.alignment.stacks import Folding, Unit
+from tb_plugin_structure.analysis.alignment.stacks import ALIKE, Folding, Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.analysis.alignment.weights import Sketches
 
@@ -143,8 +143,17 @@ class Matcher:
         if not (self.teacher.tree.children[inner_t] and self.student.tree.children[inner_s]):
             return
         equal = self.teacher.signatures.named[inner_t] == self.student.signatures.named[inner_s]
-        if equal or cosine(self.teacher.bag(inner_t), self.student.bag(inner_s)) >= UNLIKE:
+        if equal or self._are_alike(inner_t, inner_s):
             outcome.add(self.scope(inner_t, inner_s), inner_t - node_t, inner_s - node_s)
+
+    def _are_alike(self, node_t: int, node_s: int) -> bool:
+        """Whether two composites hold enough of the same kinds that what is in them is compared."""
+        if cosine(self.teacher.bag(node_t), self.student.bag(node_s)) >= UNLIKE:
+            return True
+        dense_t, dense_s = (
+            side.signatures.dense_bags([node])[0] for side, node in ((self.teacher, node_t), (self.student, node_s))
+        )
+        return cosine(dense_t, dense_s) >= ALIKE
 
     def _link_units(self, outcome: Outcome, node_t: int, node_s: int, found: Search, i: int, j: int) -> None:
         unit_t, unit_s = found.side_t.units[i], found.side_s.units[j]

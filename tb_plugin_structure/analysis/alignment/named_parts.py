@@ -1,4 +1,4 @@
-"""Parts that both models have once and under one name: a backbone, a neck, an encoder, a head, the stages of a trunk."""
+"""Parts that both models have once and under one name: a backbone, an encoder, a head, the stages of a trunk."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
+from operator import eq
 
 import numpy as np
 
@@ -47,8 +48,15 @@ def pair_composites(teacher: Tree, student: Tree, outcome: Outcome) -> list[Link
     holds_t, holds_s = inner_t.holds[nodes_t], inner_s.holds[nodes_s]
     candidates = free_t[nodes_t] | free_s[nodes_s]
     possible = candidates & holds_t & holds_s & (overlaps >= LEAST_OVERLAP)
-    alike = _same(teacher, student, nodes_t, nodes_s, lambda tree: [extent.positions for extent in tree.extent])
-    named = _same(teacher, student, nodes_t, nodes_s, lambda tree: tree.segment)
+    intern = Interner()
+    positions_t, positions_s = (
+        intern.each("", [extent.positions for extent in tree.extents])[tree.extent_row] for tree in (teacher, student)
+    )
+    alike = positions_t[nodes_t] == positions_s[nodes_s]
+    names_t, names_s = (
+        map(tree.segment.__getitem__, nodes.tolist()) for tree, nodes in ((teacher, nodes_t), (student, nodes_s))
+    )
+    named = np.fromiter(map(eq, names_t, names_s), bool, len(nodes_t))
     share = np.where(alike, overlaps, 0.0)
     for inner, mixed, outer, leaf in (
         (inner_s, candidates & ~holds_t & holds_s, nodes_s, nodes_t),
@@ -76,15 +84,6 @@ def _free(tree: Tree, taken: Collection[int]) -> Array:
     free = np.ones(len(tree), bool)
     free[list(taken)] = False
     return free
-
-
-def _same(
-    teacher: Tree, student: Tree, nodes_t: Array, nodes_s: Array, values: Callable[[Tree], Sequence[Hashable]]
-) -> Array:
-    """Whether a value of the two nodes of each pair is equal."""
-    intern = Interner()
-    same: Array = intern.each("", values(teacher))[nodes_t] == intern.each("", values(student))[nodes_s]
-    return same
 
 
 def _ranked(

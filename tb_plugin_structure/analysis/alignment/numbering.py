@@ -26,7 +26,10 @@ class Interner:
     def each(self, subject: str, values: Iterable[Hashable]) -> Array:
         """The numbers of several values."""
         known = self._numbers[subject]
-        return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+        listed = values if isinstance(values, list) else list(values)
+        for value in dict.fromkeys(listed):
+            known.setdefault(value, len(known))
+        return np.fromiter(map(known.__getitem__, listed), np.int64, len(listed))
 
 
 def number_lists(values: Array, offsets: Array, rows: Array | None = None) -> Array:

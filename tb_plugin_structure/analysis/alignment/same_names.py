@@ -1,4 +1,4 @@
-"""Layers that both models have under the same names, in another order: a norm before the attention here, after it there.
+"""Layers of equal names in another order: a norm before the attention in one model, after it in the other.
 
 Order says where a layer stands, and its name what its author takes it for. Where nearly everything in two scopes has a
 name of its own that the other scope has too, the names decide about what changed places.

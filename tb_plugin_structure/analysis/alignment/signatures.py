@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ class Signatures:
     shape_free: class, kernel-like attributes and children; widths and names left out.
     kinds: kinds and children only.
     bag: [nodes, kinds] summed substance of the leaves at or below each node.
+    pointwise: [nodes] how much of it is convolutions of single positions, which are linear layers by another name.
     """
 
     named: list[int]
@@ -33,8 +35,17 @@ class Signatures:
     shape_free: list[int]
     kinds: list[int]
     bag: Array
+    pointwise: Array
+
+    def dense_bags(self, nodes: Sequence[int]) -> Array:
+        """[nodes, kinds] bags in which convolutions of single positions count as the linear layers that they are."""
+        bags: Array = self.bag[nodes]
+        bags[:, _CONVOLUTION] -= self.pointwise[nodes]
+        bags[:, KIND_CODE["linear"]] += self.pointwise[nodes]
+        return bags
 
 
+_CONVOLUTION = KIND_CODE["convolution"]
 _WIDTH_FREE_ATTRIBUTES = ("kernel_size", "stride", "padding", "dilation", "approximate", "p", "negative_slope")
 
 
@@ -57,16 +68,27 @@ def sign(tree: Tree, intern: Interner) -> Signatures:
     bag = np.zeros((count, len(KINDS)))
     counted = np.flatnonzero(is_leaf | (kind != KIND_CODE["block"]))
     bag[counted, kind[counted]] = SUBSTANCES[kind[counted]]
-    # A subtree is a range of nodes, so its bag is a difference of running sums.
-    running = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(bag, axis=0)])
-    bag = np.round(running[np.arange(count) + sizes] - running[:count], 6)
+    bag = _below(bag, sizes)
     return Signatures(
         named=subtrees.of(node, label).tolist(),
         sized=subtrees.of(node).tolist(),
         shape_free=subtrees.of(own).tolist(),
         kinds=subtrees.of(kind).tolist(),
         bag=bag,
+        pointwise=_below(np.where(is_leaf & (kind == _CONVOLUTION), _is_pointwise(tree)[tree.module], 0.0), sizes),
     )
+
+
+def _is_pointwise(tree: Tree) -> Array:
+    """By module row, whether its weight mixes all channels of one position at a time."""
+    return np.array([len(shape) > 2 and shape[1] > 1 and set(shape[2:]) == {1} for shape in tree.weight_shapes], bool)
+
+
+def _below(values: Array, sizes: Array) -> Array:
+    """Sums over the nodes at or below each node: a subtree is a range, so each is a difference of running sums."""
+    running = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+    below: Array = np.round(running[np.arange(len(sizes)) + sizes] - running[: len(sizes)], 6)
+    return below
 
 
 def _own(tree: Tree, is_leaf: Array, intern: Interner) -> Array:
