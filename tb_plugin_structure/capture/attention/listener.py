@@ -139,6 +139,7 @@ class AttentionListener:
     def _convolution(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
         if isinstance(result, torch.Tensor) and isinstance(args[0], torch.Tensor):
             self._models[call.model].axes.after_convolution(args[0], result)
+            self._softmax.after_kernel(func, name, args, kwargs, result, call)
 
     def _embedding(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, call: Any) -> None:
         labels = self._models[call.model].axes.labels

@@ -16,7 +16,14 @@ from typing import Any
 import torch
 
 from tb_plugin_structure.capture.attention.aside import aside
+from tb_plugin_structure.capture.attention.carried import (
+    after_operator,
+    offset_in_cat,
+    padding_before,
+    without_ellipsis,
+)
 from tb_plugin_structure.capture.attention.storage_tags import (
+    NOISE,
     WEIGHT,
     Candidate,
     Tag,
@@ -39,7 +46,10 @@ _PRODUCTS = {
     "aten::linear": (0, 1),
 }
 _SOFTMAXES = {"aten::_softmax", "aten::_safe_softmax", "aten::softmax"}
+_CONVOLUTIONS = {"aten::convolution", "aten::_convolution", "aten::conv2d"}
 _COPIES = {"aten::_to_copy", "aten::to", "aten::clone", "aten::contiguous"}
+
+_NOISE = {"aten::bernoulli", "aten::bernoulli_", "aten::rand", "aten::rand_like", "aten::uniform_"}
 
 
 class SoftmaxFollower:
@@ -87,6 +97,11 @@ class SoftmaxFollower:
         elif name in _SOFTMAXES:
             with aside():
                 self._softmax(args[0], int(args[1]), result, name, call)
+        elif name in _CONVOLUTIONS:
+            self._convolution(args[0], result, call)
+        elif name in _NOISE:
+            if self._tags and isinstance(result, torch.Tensor):
+                self._tags.put(result, NOISE)
         elif self._tags or name in _COPIES:
             self._elementwise(name, args, result)
 
@@ -146,6 +161,12 @@ class SoftmaxFollower:
                     tag.candidate.state = "factor"
                     self._used(tag.candidate, call)
 
+    def _convolution(self, maps: torch.Tensor, result: torch.Tensor, call: Any) -> None:
+        """Talking heads as a convolution whose channels are the heads."""
+        tag = self._tags.get(maps) if self._tags else None
+        if tag is not None and maps.shape == result.shape:
+            self._mixed_heads(result, tag, call)
+
     def _mixed_heads(self, result: torch.Tensor, tag: Tag, call: Any) -> None:
         """Talking heads: scores, or probabilities, of all heads are mixed by a learned matrix."""
         if tag.kind == "scores":
@@ -178,8 +199,10 @@ class SoftmaxFollower:
         """Only seen in inference mode, where einsum is one kernel."""
         inputs, _, output = equation.replace(" ", "").partition("->")
         terms = inputs.split(",")
-        if len(terms) != 2 or "." in inputs:
+        if len(terms) != 2:
             return
+        if "..." in inputs:
+            terms, output = without_ellipsis(terms, output, (left.dim(), right.dim()))
         left_tag, right_tag = self._tags.get(left), self._tags.get(right)
         summed = [letter for letter in terms[0] if letter in terms[1] and letter not in output]
         if len(summed) == 1:
@@ -218,10 +241,11 @@ class SoftmaxFollower:
                 candidate.state = "factor"
             elif length not in (tag.size, tag.keys):
                 candidate.state = "pieces"
-            elif tag.combined:
+            elif tag.combined or tag.altered:
+                kernel = "a normalised combination of softmaxes" if tag.combined else "normalised again after a softmax"
                 with aside():
-                    absorbed = self._normalized(operand, axis, tag, call, "a normalised combination of softmaxes")
-                candidate.state = "absorbed" if absorbed else "combined"
+                    absorbed = self._normalized(operand, axis, tag, call, kernel)
+                candidate.state = "absorbed" if absorbed else "combined" if tag.combined else "altered"
             else:
                 candidate.state = "whole"
             self._used(candidate, call)
@@ -246,11 +270,15 @@ class SoftmaxFollower:
         if values.is_meta or not values.is_floating_point() or not values.numel():
             return False
         sample = _some_rows(values)
-        if bool((sample < 0).any()) or not bool((sample.sum(-1) - 1).abs().le(2e-2).all()):
+        sums = sample.sum(-1)
+        least = -2e-2 if tag.exponential == "divided" else 1 - 2e-2  # exp(s) / (1 + sum): a sink without a column
+        if bool((sample < 0).any()) or not bool((sums.ge(least) & sums.le(1 + 2e-2)).all()):
             return False
         if _numel(tag.shape) == values.numel() and tag.shape and tag.shape[-1] == values.shape[-1]:
             values = values.reshape(tag.shape)
-        candidate = Candidate(True, tag.width, 0, call, state="whole", product_rows=tag.product_rows)
+        scored = tag.candidate is None or tag.candidate.scored
+        candidate = Candidate(scored, tag.width, 0, call, state="whole", product_rows=tag.product_rows)
+        candidate.lacking = float(1 - sums.min())
         self._found(candidate, values, None, kernel)
         self._used(candidate, call)
         return True
@@ -264,23 +292,31 @@ class SoftmaxFollower:
         source: torch.Tensor | None = None
         tag: Tag | None = None
         combined: list[Candidate] = []
+        noisy, parts = False, 0
         for value in _tensors(args):
             found = self._tags.get(value)
-            if found is None or found.kind == "weight":
-                if found is not None and name in _COPIES and output.numel() == value.numel():
+            if found is None or found.kind in ("weight", "noise"):
+                if found is WEIGHT and name in _COPIES and output.numel() == value.numel():
                     self._tags.put_weight_copy(output, value)
+                noisy = noisy or found is NOISE
                 continue
             if output.numel() < value.numel():
                 continue
+            parts += 1
             if tag is not None and found.candidate is not None and tag.candidate not in (None, found.candidate):
                 combined.append(found.candidate)
             # Scores win over nothing; probabilities win over scores (dropout masks carry no tag).
             if tag is None or (found.kind == "probabilities" and tag.kind != "probabilities"):
                 source, tag = value, found
         if source is None or tag is None:
+            if noisy and storage_key(output) is not None:
+                self._tags.put(output, NOISE)  # numbers compared with a rate, scaled by it
             return
+        tag = after_operator(name, tag, source, args, noisy)
         if storage_key(output) == storage_key(source):
-            return  # a view, or written in place: the tag of the storage still holds
+            # A view, or written in place: the rest of the storage's tag still holds.
+            self._tags.put(output, tag)
+            return
         axis = key_axis(tag, source)
         moved = replace(
             tag,
@@ -296,8 +332,14 @@ class SoftmaxFollower:
             moved = replace(moved, row_stride=output.stride(row), row_size=tag.row_size)
         if axis is not None:
             out_axis = axis - source.dim() + output.dim()
-            if name == "aten::cat" and output.dim() == source.dim():
-                begin = _cat_offset(args, source, axis)
+            if name == "aten::cat" and parts > 1 and output.shape[axis] > source.shape[axis]:
+                # Scores of several products share one softmax: all of them are of keys.
+                size = output.shape[axis]
+                moved = replace(moved, stride=output.stride(axis), size=size, start=0, keys=size)
+            elif name in ("aten::cat", "aten::constant_pad_nd", "aten::pad") and output.dim() == source.dim():
+                begin = (
+                    offset_in_cat(args, source, axis) if name == "aten::cat" else padding_before(args[1], source, axis)
+                )
                 moved = replace(
                     moved,
                     stride=output.stride(axis),
@@ -322,16 +364,6 @@ class SoftmaxFollower:
 def _some_rows(values: torch.Tensor) -> torch.Tensor:
     """The first 256 rows in float32: enough to see whether they are probabilities."""
     return values.reshape(-1, values.shape[-1])[:256].float()
-
-
-def _cat_offset(args: Sequence[Any], source: torch.Tensor, axis: int) -> int:
-    """How far along `axis` the source begins in the concatenation."""
-    begin = 0
-    for part in args[0] if args and isinstance(args[0], (tuple, list)) else ():
-        if part is source:
-            return begin
-        begin += part.shape[axis] if part.dim() > axis else 0
-    return 0
 
 
 def _tensors(args: Iterable[Any]) -> Iterable[torch.Tensor]:

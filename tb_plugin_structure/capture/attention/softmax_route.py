@@ -86,6 +86,8 @@ class SoftmaxRoute:
         made.exactness = "exact: the model's own probabilities, before dropout"
         if candidate.extra:
             made.exactness += f"; {candidate.extra} learned sink not shown, so rows sum to less than 1"
+        if candidate.lacking > 2e-2:
+            made.exactness += "; rows sum to less than 1 (their denominator has a term of no key, or a row is masked)"
         if not candidate.scored and not matches(path, self._options.accept):
             made.exactness += "; the scores are no product of queries and keys, taken for attention by its name"
         if candidate.scored and model.is_channel_attention(path, made, candidate.width):
@@ -115,6 +117,8 @@ class SoftmaxRoute:
             made.kept = True
             if candidate.state == "mixed":
                 made.exactness += "; the model mixes the heads after this (talking heads)"
+            elif candidate.state == "altered":
+                made.exactness += "; the model changes it (scales, gates or masks it) before the values are read"
             elif candidate.state == "combined":
                 made.exactness += "; the model combines it with another softmax before the values are read"
 

@@ -20,8 +20,9 @@ class Tag:
     """What a storage holds.
 
     Attributes:
-        kind: "weight" (a parameter or a copy of one), "scores", "probabilities", or "context" (values summed with
-            a softmax whose scores are no product: the inner half of linear attention).
+        kind: "weight" (a parameter or a copy of one), "noise" (random numbers, such as a dropout mask), "scores",
+            "probabilities", or "context" (values summed with a softmax whose scores are no product: the inner half of
+            linear attention).
         offset: Position of the tagged values in the storage.
         stride, size: Of the key axis; size 0 when the axis is no longer known.
         start, keys: Keys are [start, start + keys) of that axis; the rest are columns of no key (learned sinks).
@@ -32,6 +33,8 @@ class Tag:
         shape: Shape of the tagged tensor, as the model had it.
         candidate: The softmax, for probabilities.
         combined: Further softmaxes that went into the same values.
+        altered: Probabilities after arithmetic other than dropout (a gate, a power, a new normalisation).
+        exponential: Scores after exp; "divided" once a number of each row divided them.
     """
 
     kind: str
@@ -47,6 +50,8 @@ class Tag:
     candidate: Candidate | None = None
     combined: tuple[Candidate, ...] = ()
     product_rows: int = 0
+    altered: bool = False
+    exponential: str = ""
 
 
 @dataclass(eq=False)
@@ -60,9 +65,10 @@ class Candidate:
         record: What was computed from it right away, an object of the listener; None when nothing was.
         call: The module call in which the softmax ran.
         product_rows: As in Tag.
+        lacking: Of the row that sums to least, how much it lacks to 1; for what is normalised without a softmax.
         state: "" until a product reads it, then "whole"; "pieces" (a band or blocks of it), "factor" (multiplied with
             other probabilities), "weight" (multiplied with a parameter), "mixed" (heads are mixed first), "combined"
-            (with another softmax), "absorbed" (in a combination that is recorded itself).
+            (with another softmax), "altered" (scaled or gated first), "absorbed" (what became of it is recorded).
     """
 
     scored: bool
@@ -72,9 +78,11 @@ class Candidate:
     record: Any = None
     state: str = ""
     product_rows: int = 0
+    lacking: float = 0.0
 
 
 WEIGHT = Tag("weight")
+NOISE = Tag("noise")
 
 
 class TagTable:
