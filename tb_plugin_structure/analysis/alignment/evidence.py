@@ -45,7 +45,10 @@ _KIND, _NAME, _CLASH, _AROUND, _ATTRIBUTES, _RATIO, _WIDTH, _POSITIONS, _BESIDE,
 
 @dataclass
 class Side:
-    """What the score needs of the units of one side, as arrays over units."""
+    """What the score needs of the units of one side, as arrays over units.
+
+    halves: 1 inside what names itself attention, -1 inside what names itself a feed-forward network, 0 elsewhere.
+    """
 
     tree: Tree
     units: list[Unit]
@@ -64,6 +67,7 @@ class Side:
     bags: Array
     dense_bags: Array
     parts: Array
+    halves: Array
     names: list[str]
     around: list[frozenset[str]]
 
@@ -98,6 +102,7 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
     parts = np.full(count, -1)
     names: list[str] = []
     around: list[frozenset[str]] = []
+    halves = np.zeros(count, np.int64)
     known: dict[int, frozenset[str]] = {}
     for index, unit in enumerate(units):
         named = unit.node
@@ -117,6 +122,7 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
         if words is None:
             words = known[above] = tree.words_between(named, scope)
         around.append(words)
+        halves[index] = ("attention" in words) - ("ffn" in words)
     solid = np.flatnonzero(is_stack | features.solid[nodes])
     before, after = np.full(count, -2), np.full(count, -2)
     before[solid] = np.concatenate([[-3], kind[solid[:-1]]])[: len(solid)]
@@ -130,7 +136,7 @@ def describe(features: Features, scope: int, units: Sequence[Unit]) -> Side:
     return Side(
         tree, list(units), nodes, kind, substance, features.attributes[nodes], features.ratio[nodes],
         features.width[nodes], features.positions[nodes], before, after, place_of, last_of_kind, is_stack,
-        bags, dense_bags, parts, names, around,
+        bags, dense_bags, parts, halves, names, around,
     )  # fmt: skip
 
 
@@ -201,7 +207,9 @@ def scores_of(teacher: Side, student: Side, i: Array, j: Array, small_scope: boo
     )
     if small_scope:
         evidence += _LAST * (teacher.last_of_kind[i] & student.last_of_kind[j])
-    result: Array = np.where(like > 0, evidence * np.minimum(teacher.substance[i], student.substance[j]), 0.0)
+    # What mixes positions is not what works on each by itself, however alike their layers are.
+    possible = (like > 0) & ~(both_leaf & (teacher.halves[i] * student.halves[j] < 0))
+    result: Array = np.where(possible, evidence * np.minimum(teacher.substance[i], student.substance[j]), 0.0)
     return result
 
 
