@@ -14,6 +14,7 @@ from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Sid
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
+from tb_plugin_structure.analysis.alignment.roles import is_opaque, name_similarity
 from tb_plugin_structure.analysis.alignment.same_names import crossing_names
 from tb_plugin_structure.analysis.alignment.sequence import (
     longest_rising,
@@ -301,9 +302,16 @@ def _has_evidence(found: Search, matrix: Array, i: int, j: int) -> bool:
     if side_t.is_stack[i] or side_s.is_stack[j] or (i, j) in found.held.fixed:
         return True
     substance = max(min(float(side_t.substance[i]), float(side_s.substance[j])), _LEAST_SUBSTANCE)
-    if found.stage_only and substance <= SUBSTANCE["dropout"] and side_t.names[i] != side_s.names[j]:
+    name_t, name_s = side_t.names[i], side_s.names[j]
+    if found.stage_only and substance <= SUBSTANCE["dropout"] and name_t != name_s:
         return False
+    if substance <= SUBSTANCE["identity"] and name_similarity(name_t, name_s) == 0 and _both_tell(name_t, name_s):
+        return False  # nothing is left of either, and their names are not alike
     return float(matrix[i, j]) >= _LEAST_EVIDENCE * substance
+
+
+def _both_tell(first: str, second: str) -> bool:
+    return not (is_opaque(first) or is_opaque(second))
 
 
 def _fits(side_t: Side, side_s: Side, plain: Array, pairs: list[tuple[int, int]]) -> list[tuple[float, float]]:

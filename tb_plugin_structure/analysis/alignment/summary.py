@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
+from tb_plugin_structure.analysis.alignment.arguments import changed_arguments
 from tb_plugin_structure.analysis.alignment.merged import Row
 from tb_plugin_structure.analysis.alignment.pair_kinds import DELETED, IDENTICAL, INSERTED, RECONFIGURED, RETYPED
 from tb_plugin_structure.records.structure import Structure
@@ -111,6 +112,11 @@ def _nothing_changed(rows: Sequence[Row], teacher: Structure, student: Structure
         Counter(name.rstrip("_") for name in side.operators.column_texts("name")) for side in (teacher, student)
     )
     if ran_t == ran_s:
+        changed = changed_arguments(teacher, student)
+        if changed:
+            more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+            said += f"; functions are called otherwise: {', '.join(changed[:_MOST_NAMED])}{more}"
+            return f"{said[0].upper()}{said[1:]}."
         same = len(told) == len(rows) or _configured_alike(rows, teacher, student)
         return f"Nothing changed: {said}." if same else ""
     for only, whose in ((ran_t - ran_s, "teacher"), (ran_s - ran_t, "student")):
