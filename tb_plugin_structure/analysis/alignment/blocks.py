@@ -57,7 +57,7 @@ class Side:
 
     def layers(self, nodes: Sequence[int]) -> list[bytes]:
         """For each node what layers with weights it holds, and how many of each."""
-        return [row.tobytes() for row in self.signatures.bag[np.ix_(nodes, WEIGHTED_CODES)]]
+        return [row.tobytes() for row in self.signatures.bag[nodes][:, WEIGHTED_CODES]]
 
     def _alike(self, node: int, other: int) -> bool:
         if self.signatures.kinds[node] == self.signatures.kinds[other]:
