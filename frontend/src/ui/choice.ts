@@ -1,4 +1,5 @@
 import type { Address, RecordStep, Records } from "../wire/records";
+import { counted } from "./counted";
 
 /** One thing that can be picked as teacher or student: a tag of a run, with its steps. */
 export interface Choice {
@@ -32,7 +33,7 @@ export function attentionChoices(records: Records): Choice[] {
       return {
         ...entry,
         variant: entry.example,
-        detail: `${last.layers} layers, ${last.heads} heads`,
+        detail: `${counted(last.layers, "layer")}, ${counted(last.heads, "head")}`,
         weight: last.heads,
       };
     });

@@ -1,3 +1,4 @@
+import { counted } from "../../ui/counted";
 import type { AttentionState, SideName } from "./attention_state";
 
 /** The tab's answer in one sentence; null while it is computed. */
@@ -23,7 +24,7 @@ export function summary(state: AttentionState): string | null {
   const missing = sizes.includes("not captured") ? ` ${sizes}` : "";
   return (
     `At step ${step} the student looks ${mean.toFixed(2)} away from the teacher ` +
-    `(${comparison.measure} distance over ${pairs.length} layer pairs, 0 is the same); ` +
+    `(${comparison.measure} distance over ${counted(pairs.length, "layer pair")}, 0 is the same); ` +
     `closest is student layer ${closest.s} to teacher layer ${closest.t}, ${closest.distance.toFixed(2)}.${missing}`
   );
 }
@@ -33,5 +34,6 @@ function size(state: AttentionState, name: SideName): string {
   const captured = layers.filter((layer) => layer.notCaptured === "");
   const heads = captured.reduce((sum, layer) => sum + layer.heads, 0);
   const missing = layers.length - captured.length;
-  return `${captured.length} layers, ${heads} heads${missing > 0 ? ` (${missing} not captured)` : ""}`;
+  const sizes = `${counted(captured.length, "layer")}, ${counted(heads, "head")}`;
+  return missing > 0 ? `${sizes} (${missing} not captured)` : sizes;
 }
