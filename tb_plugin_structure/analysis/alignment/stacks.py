@@ -14,6 +14,7 @@ import numpy as np
 from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.extents import Extent
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE, WEIGHTED
+from tb_plugin_structure.analysis.alignment.light_blocks import light_runs, may_be_light
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, role_words, words_similarity
 from tb_plugin_structure.analysis.alignment.signatures import KIND_CODE, Signatures, cosine
 from tb_plugin_structure.analysis.alignment.tree import Tree
@@ -86,7 +87,9 @@ class Folding:
             weighted >= 2 if below else kind == "block"
             for weighted, below, kind in zip(self._weighted, tree.children, tree.kind, strict=True)
         ]
-        self._lightest = {node for node in range(len(tree)) if tree.children[node] and self._may_be_light(node)}
+        self._lightest = {
+            node for node in range(len(tree)) if tree.children[node] and may_be_light(tree, self._weighted, node)
+        }
         for node in self._holders():
             found = self._runs(node)
             if found:
@@ -327,7 +330,9 @@ class Folding:
                     spans.append((start, previous))
                 start = previous = place
         if not spans:
-            return self._light_runs(children)
+            light = light_runs(self.tree, self._lightest, self.signatures.sized, children)
+            self.light_blocks.update(node for run in light for node in run)
+            return light
         spans.sort()
         joined: list[tuple[int, int]] = []
         for begin, end in spans:
@@ -342,41 +347,6 @@ class Folding:
         if len(nodes) < 2 or len({self.tree.module[node] for node in nodes}) > 1:
             return False
         return not any(self.flow.follows(node, before) for before, node in pairwise(nodes))
-
-    def _may_be_light(self, node: int) -> bool:
-        """Whether a node is a numbered entry with a weighted leaf that returns the shape it takes."""
-        tree = self.tree
-        return (
-            tree.call[node] >= 0
-            and len(tree.children[node]) > 1
-            and tree.segment[node].isdigit()
-            and tree.entry[node] == tree.extent[node]
-            and self._weighted[node] >= 1
-        )
-
-    def _light_runs(self, children: Sequence[int]) -> list[tuple[int, ...]]:
-        """Stacks of blocks with a single layer each, such as (linear, activation, dropout).
-
-        So small a composite may be anything, so more is asked than of larger blocks: entries of one list, equal in
-        class, shapes and parts, one after the other, not side by side.
-        """
-        found: list[tuple[int, ...]] = []
-        run: list[int] = []
-        for child in [*children, -1]:
-            if child >= 0 and self._may_be_light(child):
-                if run and self.signatures.sized[child] == self.signatures.sized[run[-1]]:
-                    run.append(child)
-                    continue
-                found, run = self._with_run(found, run), [child]
-            else:
-                found, run = self._with_run(found, run), []
-        return found
-
-    def _with_run(self, found: list[tuple[int, ...]], run: list[int]) -> list[tuple[int, ...]]:
-        if len(run) < 2 or len({tuple(self.tree.input_tensors[self.tree.call[node]][:1]) for node in run}) < len(run):
-            return found
-        self.light_blocks.update(run)
-        return [*found, tuple(run)]
 
     def _one_stack(self, key: _Key, node: int, other_key: _Key, other: int) -> bool:
         """Whether two siblings are blocks of one stack: they keep the shape, and are of one class or built alike."""
