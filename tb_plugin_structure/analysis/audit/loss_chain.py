@@ -113,6 +113,15 @@ def axis_of(made: Made) -> int | None:
     return axis % len(made.shape) if axis is not None and made.shape else None
 
 
+def temperature_of(loss: RecordedLoss, sides: Mapping[str, Side], tensor: int) -> float | None:
+    """What the logits behind a softmax of the loss were divided by; None where that is no number."""
+    softmax = made_by(loss, sides, tensor)
+    if softmax is None or softmax.role or softmax.kernel not in ("_softmax", "_log_softmax"):
+        return None
+    logits = made_by(loss, sides, softmax.inputs[0])
+    return 1.0 / logits.scale if logits is not None and logits.role and logits.scale else None
+
+
 @dataclass(frozen=True)
 class Divergence:
     """One call of ``kl_div``: the kernel to name it by, the values given as input and as target."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tb_plugin_structure import align
 from tb_plugin_structure.analysis.audit import Finding, audit
 from tb_plugin_structure.capture import observe
+from tb_plugin_structure.capture.region import Region
 
 IMAGES, LABELS = torch.linspace(-1, 1, 4 * 3 * 16 * 16).reshape(4, 3, 16, 16), torch.tensor([0, 3, 1, 9])
 
@@ -70,6 +71,11 @@ def findings(
         with under():
             learnt = student(IMAGES)
         loss(taught, learnt, adapter).backward()
+    return audited(region)
+
+
+def audited(region: Region) -> dict[str, list[Finding]]:
+    """The findings of a recorded step, by rule."""
     report = audit(
         align(teacher=region.structures["teacher"], student=region.structures["student"]),
         outside=region.outside,
@@ -102,6 +108,39 @@ def labelled(term: Callable[[Pass, Pass, nn.Module], Any]) -> Loss:
 
 def norm(x: Tensor, axis: int = 1) -> Tensor:
     return F.normalize(x, dim=axis)
+
+
+def seen(term: Tensor) -> Tensor:
+    """The term, after its value was logged."""
+    term.item()
+    return term
+
+
+class Language(nn.Module):
+    """Logits [batch, tokens, vocabulary] of a causal model."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(20, hidden), nn.Linear(hidden, 20)
+        self.block = nn.TransformerEncoderLayer(hidden, 2, 2 * hidden, 0.0, batch_first=True)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.head(self.block(self.embedding(ids), src_mask=mask, is_causal=True))
+
+
+def language_step(loss: Callable[[Tensor, Tensor], Tensor]) -> dict[str, list[Finding]]:
+    """One recorded step of two language models; `loss` is given the student's logits and the token ids."""
+    torch.manual_seed(0)
+    teacher, student = Language(16).eval().requires_grad_(False), Language(8)
+    ids = torch.arange(14).reshape(2, 7)
+    optimizer = torch.optim.SGD(student.parameters(), 0.1)
+    with observe({"teacher": teacher, "student": student}, optimizer=optimizer) as region:
+        with torch.no_grad():
+            taught = teacher(ids)
+        learnt = student(ids)
+        (loss(learnt, ids) + 16 * kd(taught, learnt)).backward()
+    return audited(region)
 
 
 FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dict[str, list[Finding]]]]] = {
@@ -148,6 +187,22 @@ FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dic
     "zero-derivative": (
         lambda: findings(sound, student=Quantised(8, lambda x: (4 * x).round() / 4)),
         lambda: findings(sound, student=Quantised(8, lambda x: x + ((4 * x).round() / 4 - x).detach())),
+    ),
+    "distance-maximised": (
+        lambda: findings(labelled(lambda t, s, a: -F.mse_loss(a(s[1]), t[1]))),
+        lambda: findings(labelled(lambda t, s, a: 1 - (1 - F.mse_loss(a(s[1]), t[1])))),
+    ),
+    "distance-summed": (
+        lambda: findings(labelled(lambda t, s, a: F.mse_loss(a(s[1]), t[1], reduction="sum"))),
+        lambda: findings(labelled(lambda t, s, a: F.mse_loss(a(s[1]), t[1], reduction="sum") / t[1].numel())),
+    ),
+    "term-as-number": (
+        lambda: findings(labelled(lambda t, s, a: F.mse_loss(a(s[1]), t[1]).item())),
+        lambda: findings(labelled(lambda t, s, a: seen(F.mse_loss(a(s[1]), t[1])) + 0.1)),
+    ),
+    "labels-not-shifted": (
+        lambda: language_step(lambda s, ids: F.cross_entropy(s.flatten(0, 1), ids.flatten())),
+        lambda: language_step(lambda s, ids: F.cross_entropy(s[:, :-1].flatten(0, 1), ids[:, 1:].flatten())),
     ),
     "loss-times-zero": (
         lambda: findings(labelled(lambda t, s, a: 0.0 * F.mse_loss(a(s[1]), t[1]))),

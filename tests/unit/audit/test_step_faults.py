@@ -10,7 +10,22 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .step_faults import FAULTS, LABELS, Loss, Net, Pass, Quantised, findings, kd, labelled, norm, rules, sound, wide
+from .step_faults import (
+    FAULTS,
+    LABELS,
+    Loss,
+    Net,
+    Pass,
+    Quantised,
+    findings,
+    kd,
+    labelled,
+    norm,
+    rules,
+    seen,
+    sound,
+    wide,
+)
 
 
 @pytest.mark.parametrize("rule_id", FAULTS)
@@ -112,6 +127,14 @@ HEALTHY: dict[str, Loss] = {
     "cosine by hand": labelled(lambda t, s, a: 2 - 2 * (norm(a(s[1])) * norm(t[1])).sum(1).mean()),
     "generalised Jensen-Shannon": lambda t, s, a: kd(t[0], s[0]) + kd(s[0], t[0]),
     "log-probabilities learnt": labelled(lambda t, s, a: F.mse_loss(s[0], t[0].log_softmax(-1))),
+    "mean over classes, multiplied by their number": labelled(
+        lambda t, s, a: 10 * kd(t[0], s[0], 1.0, reduction="mean")
+    ),
+    "a summed distance, divided by the batch": labelled(lambda t, s, a: F.mse_loss(s[0], t[0], reduction="sum") / 4),
+    "a similarity subtracted": labelled(
+        lambda t, s, a: -F.cosine_similarity(a(s[1]).flatten(1), t[1].flatten(1)).mean()
+    ),
+    "a term logged and used": labelled(lambda t, s, a: seen(F.mse_loss(a(s[1]), t[1])) + 0.12345678),
     "attention over positions": labelled(
         lambda t, s, a: F.kl_div(
             s[1].mean(1).flatten(1).log_softmax(1), t[1].mean(1).flatten(1).softmax(1), reduction="batchmean"

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from math import isclose
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.loss_chain import Made, divergences, made_by
-from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
-from tb_plugin_structure.analysis.audit.side import Side
+from tb_plugin_structure.analysis.audit.loss_chain import divergences, temperature_of
+from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
 from tb_plugin_structure.analysis.audit.twins import are_twins
 
 
@@ -29,7 +28,7 @@ def temperature_differs(context: Context) -> Iterator[Finding]:
         divided = {
             role: value
             for tensor in (divergence.input, divergence.target)
-            if (value := _temperature(loss, sides, tensor)) is not None
+            if (value := temperature_of(loss, sides, tensor)) is not None
             for role in loss.origin.get(tensor, ())
         }
         if set(divided) != set(sides) or isclose(divided["teacher"], divided["student"], rel_tol=1e-6):
@@ -42,12 +41,3 @@ def temperature_differs(context: Context) -> Iterator[Finding]:
             seen.add(message)
             is_sharpened = divided["teacher"] < divided["student"] <= 1 and are_twins(context)
             yield Finding(message, subject="outside", severity="info" if is_sharpened else "")
-
-
-def _temperature(loss: RecordedLoss, sides: dict[str, Side], tensor: int) -> float | None:
-    """What the logits behind a softmax of the loss were divided by; None where that is no number."""
-    softmax: Made | None = made_by(loss, sides, tensor)
-    if softmax is None or softmax.role or softmax.kernel not in ("_softmax", "_log_softmax"):
-        return None
-    logits = made_by(loss, sides, softmax.inputs[0])
-    return 1.0 / logits.scale if logits is not None and logits.role and logits.scale else None

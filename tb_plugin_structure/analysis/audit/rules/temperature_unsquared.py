@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.arguments import kernel_arguments
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.loss_chain import divergences, made_by
+from tb_plugin_structure.analysis.audit.loss_chain import divergences, temperature_of
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
 
 
@@ -23,11 +23,7 @@ def temperature_unsquared(context: Context) -> Iterator[Finding]:
         return
     sides = {side.role: side for side in context.sides}
     for divergence in divergences(loss):
-        softmax = made_by(loss, sides, divergence.input)
-        if softmax is None or softmax.role or softmax.kernel not in ("_softmax", "_log_softmax"):
-            continue
-        logits = made_by(loss, sides, softmax.inputs[0])
-        temperature = 1.0 / logits.scale if logits is not None and logits.role and logits.scale else 1.0
+        temperature = temperature_of(loss, sides, divergence.input) or 1.0
         if temperature > 1.5 and not _is_raised(loss, divergence.kernel):
             yield Finding(
                 f"{loss.where(divergence.kernel)}: logits divided by {temperature:g}, and the term not multiplied by "
