@@ -118,6 +118,10 @@ def name_of_kernels(packets: Sequence[str]) -> str:
     return _PLAIN_NAMES.get(name, name)
 
 
+_KEEPS = 0.5
+"""The probability that torch leaves out of the kernel's arguments, as it is their default."""
+
+
 class Attributes:
     """Arguments that are not tensors, as text; equal kernels are read once."""
 
@@ -131,6 +135,12 @@ class Attributes:
         if len(chosen) == 1:
             return self._read(kernels[chosen[0]], encoded[chosen[0]])
         names: dict[str, str] = {}
+        drawn = next((at for at in chosen if kernels[at][0].packet == "aten::bernoulli_"), None)
+        if (
+            drawn is not None
+        ):  # dropout: it draws with the probability to keep a value, the user gave the one to drop it
+            keeps = (*kernels[drawn][4], _KEEPS)[1]
+            return ["p"], [f"{1 - keeps:.6g}" if isinstance(keeps, float) else "?"]
         for at in chosen:
             for name, value in zip(*self._read(kernels[at], encoded[at]), strict=True):
                 names.setdefault(name, value)

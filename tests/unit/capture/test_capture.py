@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from tb_plugin_structure.capture import CaptureFailed, capture
 from tb_plugin_structure.records.structure import Structure
@@ -97,3 +100,14 @@ def test_a_condition_that_reads_a_value_has_a_name() -> None:
 
     structure = capture(Skipping(), (torch.ones(2), torch.tensor([True])))
     assert structure.operators.column_texts("name") == ["all", "item", "+"]
+
+
+@pytest.mark.parametrize(
+    ("function", "p"), [(F.dropout, 0.1), (F.dropout, 0.5), (F.dropout2d, 0.25), (F.alpha_dropout, 0.3)]
+)
+def test_dropout_has_the_probability_that_the_user_gave(function: Callable[..., Tensor], p: float) -> None:
+    class Dropping(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return function(x, p, True)
+
+    assert f"dropout p={p}:" in capture(Dropping(), torch.ones(1, 2, 3, 3)).to_text()
