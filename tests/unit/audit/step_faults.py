@@ -129,8 +129,8 @@ class Language(nn.Module):
         return self.head(self.block(self.embedding(ids), src_mask=mask, is_causal=True))
 
 
-def language_step(loss: Callable[[Tensor, Tensor], Tensor]) -> dict[str, list[Finding]]:
-    """One recorded step of two language models; `loss` is given the student's logits and the token ids."""
+def language_step(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> dict[str, list[Finding]]:
+    """One recorded step of two language models; `loss` is given the logits of student and teacher and the token ids."""
     torch.manual_seed(0)
     teacher, student = Language(16).eval().requires_grad_(False), Language(8)
     ids = torch.arange(14).reshape(2, 7)
@@ -139,7 +139,7 @@ def language_step(loss: Callable[[Tensor, Tensor], Tensor]) -> dict[str, list[Fi
         with torch.no_grad():
             taught = teacher(ids)
         learnt = student(ids)
-        (loss(learnt, ids) + 16 * kd(taught, learnt)).backward()
+        (loss(learnt, taught, ids) + 16 * kd(taught, learnt)).backward()
     return audited(region)
 
 
@@ -200,9 +200,13 @@ FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dic
         lambda: findings(labelled(lambda t, s, a: F.mse_loss(a(s[1]), t[1]).item())),
         lambda: findings(labelled(lambda t, s, a: seen(F.mse_loss(a(s[1]), t[1])) + 0.1)),
     ),
+    "cosine-over-positions": (
+        lambda: language_step(lambda s, t, ids: 1 - F.cosine_similarity(s, t).mean()),
+        lambda: language_step(lambda s, t, ids: 1 - F.cosine_similarity(s, t, dim=-1).mean()),
+    ),
     "labels-not-shifted": (
-        lambda: language_step(lambda s, ids: F.cross_entropy(s.flatten(0, 1), ids.flatten())),
-        lambda: language_step(lambda s, ids: F.cross_entropy(s[:, :-1].flatten(0, 1), ids[:, 1:].flatten())),
+        lambda: language_step(lambda s, t, ids: F.cross_entropy(s.flatten(0, 1), ids.flatten())),
+        lambda: language_step(lambda s, t, ids: F.cross_entropy(s[:, :-1].flatten(0, 1), ids[:, 1:].flatten())),
     ),
     "loss-times-zero": (
         lambda: findings(labelled(lambda t, s, a: 0.0 * F.mse_loss(a(s[1]), t[1]))),
