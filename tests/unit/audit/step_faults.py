@@ -124,22 +124,24 @@ class Language(nn.Module):
         self.embedding, self.head = nn.Embedding(20, hidden), nn.Linear(hidden, 20)
         self.block = nn.TransformerEncoderLayer(hidden, 2, 2 * hidden, 0.0, batch_first=True)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor) -> dict[str, Any]:
         mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
-        return self.head(self.block(self.embedding(ids), src_mask=mask, is_causal=True))
+        embedded = self.embedding(ids)
+        features = self.block(embedded, src_mask=mask, is_causal=True)
+        return {"logits": self.head(features), "hidden_states": (embedded, features)}
 
 
-def language_step(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> dict[str, list[Finding]]:
-    """One recorded step of two language models; `loss` is given the logits of student and teacher and the token ids."""
+def language_step(loss: Callable[[dict[str, Any], dict[str, Any], Tensor], Tensor]) -> dict[str, list[Finding]]:
+    """One recorded step of two language models; `loss` is given what student and teacher return and the token ids."""
     torch.manual_seed(0)
-    teacher, student = Language(16).eval().requires_grad_(False), Language(8)
+    teacher, student = Language(16).eval().requires_grad_(False), Language(16)
     ids = torch.arange(14).reshape(2, 7)
     optimizer = torch.optim.SGD(student.parameters(), 0.1)
     with observe({"teacher": teacher, "student": student}, optimizer=optimizer) as region:
         with torch.no_grad():
             taught = teacher(ids)
         learnt = student(ids)
-        (loss(learnt, taught, ids) + 16 * kd(taught, learnt)).backward()
+        (loss(learnt, taught, ids) + 16 * kd(taught["logits"], learnt["logits"])).backward()
     return audited(region)
 
 
@@ -201,12 +203,18 @@ FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dic
         lambda: findings(labelled(lambda t, s, a: seen(F.mse_loss(a(s[1]), t[1])) + 0.1)),
     ),
     "cosine-over-positions": (
-        lambda: language_step(lambda s, t, ids: 1 - F.cosine_similarity(s, t).mean()),
-        lambda: language_step(lambda s, t, ids: 1 - F.cosine_similarity(s, t, dim=-1).mean()),
+        lambda: language_step(lambda s, t, ids: 1 - F.cosine_similarity(s["logits"], t["logits"]).mean()),
+        lambda: language_step(lambda s, t, ids: 1 - F.cosine_similarity(s["logits"], t["logits"], dim=-1).mean()),
+    ),
+    "layer-against-embeddings": (
+        lambda: language_step(lambda s, t, ids: F.mse_loss(s["hidden_states"][0], t["hidden_states"][1])),
+        lambda: language_step(lambda s, t, ids: F.mse_loss(s["hidden_states"][1], t["hidden_states"][1])),
     ),
     "labels-not-shifted": (
-        lambda: language_step(lambda s, t, ids: F.cross_entropy(s.flatten(0, 1), ids.flatten())),
-        lambda: language_step(lambda s, t, ids: F.cross_entropy(s[:, :-1].flatten(0, 1), ids[:, 1:].flatten())),
+        lambda: language_step(lambda s, t, ids: F.cross_entropy(s["logits"].flatten(0, 1), ids.flatten())),
+        lambda: language_step(
+            lambda s, t, ids: F.cross_entropy(s["logits"][:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        ),
     ),
     "loss-times-zero": (
         lambda: findings(labelled(lambda t, s, a: 0.0 * F.mse_loss(a(s[1]), t[1]))),
