@@ -10,13 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tb_plugin_structure.analysis.audit import Finding
+from tb_plugin_structure.capture import observe
+
 from .step_faults import (
     FAULTS,
+    IMAGES,
     LABELS,
     Loss,
     Net,
     Pass,
     Quantised,
+    audited,
     findings,
     kd,
     labelled,
@@ -307,3 +312,27 @@ def test_scores_that_only_a_comparison_reads_are_cut_by_it() -> None:
     (finding,) = findings(sound, student=Pruned())["no-gradient"]
     assert finding.message.startswith("no gradient reached 1 parameter, first scores: cut by ")
     assert "straight through" in finding.fix
+
+
+def both_learn(t: Pass, s: Pass) -> torch.Tensor:
+    """Deep mutual learning: each from the labels, and from the other."""
+    own = F.cross_entropy(t[0], LABELS) + F.cross_entropy(s[0], LABELS)
+    return own + kd(t[0].detach(), s[0], 1.0) + kd(s[0].detach(), t[0], 1.0)
+
+
+def test_a_teacher_that_learns_from_labels_too_is_not_blamed_for_it() -> None:
+    assert rules(one_step_of_both(both_learn)) == set()
+    assert rules(one_step_of_both(lambda t, s: F.cross_entropy(s[0], LABELS) + kd(t[0], s[0], 1.0))) >= {
+        "teacher-in-optimizer",
+        "teacher-output-with-grad",
+        "teacher-training-mode",
+    }
+
+
+def one_step_of_both(loss: Callable[[Pass, Pass], torch.Tensor]) -> dict[str, list[Finding]]:
+    """Findings of a step in which one optimizer holds both models."""
+    models = {"teacher": Net(16), "student": Net(8)}
+    optimizer = torch.optim.SGD([p for model in models.values() for p in model.parameters()], 0.1)
+    with observe(models, optimizer=optimizer) as region:
+        loss(models["teacher"](IMAGES), models["student"](IMAGES)).backward()
+    return audited(region)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.mutual_learning import unless_it_learns
 from tb_plugin_structure.analysis.audit.recorded_loss import EXTERNAL, recorded_loss
 
 
@@ -24,4 +25,8 @@ def teacher_output_with_grad(context: Context) -> Iterator[Finding]:
         is_external = outside.tensors["origin"][tensor] == EXTERNAL
         if is_external and tensor in used and roles == {"teacher"} and outside.tensors["requires_grad"][tensor]:
             path = outside.tensors.text("name", tensor).partition("/")[2]
-            yield context.teacher.found(f"the loss uses {path or 'the output'} of the teacher with its gradient", path)
+            yield context.teacher.found(
+                f"the loss uses {path or 'the output'} of the teacher with its gradient",
+                path,
+                severity=unless_it_learns(context),
+            )

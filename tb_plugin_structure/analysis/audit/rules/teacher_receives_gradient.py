@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.measured import parameters_with
+from tb_plugin_structure.analysis.audit.mutual_learning import unless_it_learns
 from tb_plugin_structure.analysis.audit.wording import counted
 
 
@@ -20,5 +21,7 @@ def teacher_receives_gradient(context: Context) -> Iterator[Finding]:
     if reached and context.outside is not None:  # without a loss between the two it was a backward pass of its own
         owner = reached[0].rpartition(".")[0]
         yield context.teacher.found(
-            f"a gradient reached {counted(len(reached), 'parameter')}, first {reached[0]}", owner
+            f"a gradient reached {counted(len(reached), 'parameter')}, first {reached[0]}",
+            owner,
+            severity=unless_it_learns(context),
         )

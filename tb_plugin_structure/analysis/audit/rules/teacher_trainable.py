@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.mutual_learning import unless_it_learns
 
 
 @rule(
@@ -25,5 +26,5 @@ def teacher_trainable(context: Context) -> Iterator[Finding]:
     training = context.outside is not None or context.student.structure.header.provenance.training
     yield context.teacher.found(
         f"{trainable:,.0f} of the teacher's {total:,.0f} parameters require gradients",
-        severity="warning" if training else "info",
+        severity=unless_it_learns(context, "warning") if training else "info",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.mutual_learning import unless_it_learns
 from tb_plugin_structure.analysis.audit.twins import are_twins
 from tb_plugin_structure.analysis.audit.wording import counted
 
@@ -32,5 +33,5 @@ def teacher_training_mode(context: Context) -> Iterator[Finding]:
         yield context.teacher.found(
             f"{counted(len(training), 'batch norm layer')} of the teacher in training mode, first {training[0]}",
             training[0],
-            severity="info" if are_twins(context) else "",
+            severity="info" if are_twins(context) else unless_it_learns(context),
         )
