@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Button } from "./Button";
 import { type Chip, Chips } from "./Chips";
+import { elided } from "./format";
 import type { KeyHelp } from "./Help";
 import { Icon } from "./Icon";
 import { useKeys } from "./keys";
@@ -91,7 +92,7 @@ export function Frame(props: FrameProps) {
                 </Button>
               </header>
               <div class="summary">
-                <p aria-live="polite">{props.sentence ?? <span class="soft">Comparing …</span>}</p>
+                <Sentence text={props.sentence} />
                 {props.chips && <Chips chips={props.chips} onToggle={props.onChip ?? (() => {})} />}
               </div>
               <Problems
@@ -190,5 +191,15 @@ function Problems({ problems }: { problems: string[] }) {
         </ul>
       )}
     </details>
+  );
+}
+
+/** Paths of hundreds of modules are shortened, and whole in the tooltip: what the sentence says stays in sight. */
+function Sentence({ text }: { text: string | null }) {
+  const shown = text === null ? <span class="soft">Comparing …</span> : elided(text);
+  return (
+    <p aria-live="polite" title={shown === text ? undefined : (text ?? undefined)}>
+      {shown}
+    </p>
   );
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { exactNumber, ratio, shapeText, shortBytes, shortDuration, shortNumber } from "./format";
+import { elided, exactNumber, ratio, shapeText, shortBytes, shortDuration, shortNumber } from "./format";
 
 describe("format", () => {
   it.each([
@@ -35,5 +35,13 @@ describe("format", () => {
     expect(shapeText([2, 64, 56, 56])).toBe("2×64×56×56");
     expect(shapeText([])).toBe("scalar");
     expect(shortDuration(1_240_000)).toBe("1.24 ms");
+  });
+
+  it("keeps both ends of a word that no line could hold", () => {
+    const path = `model.${"inner.".repeat(40)}conv`;
+    expect(elided(`1 of 2 differ: ${path} only in the teacher`)).toBe(
+      `1 of 2 differ: ${path.slice(0, 60)}…${path.slice(-60)} only in the teacher`,
+    );
+    expect(elided("encoder.layer.3 → encoder.layer.1")).toBe("encoder.layer.3 → encoder.layer.1");
   });
 });

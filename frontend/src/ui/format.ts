@@ -68,3 +68,8 @@ function threeDigits(value: number): string {
   const size = Math.abs(value);
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
+
+/** A text whose words of more than 160 characters, which are paths, keep their first 60 and last 60 alone. */
+export function elided(text: string): string {
+  return text.replace(/\S{161,}/g, (word) => `${word.slice(0, 60)}…${word.slice(-60)}`);
+}
