@@ -40,7 +40,7 @@ describe("format", () => {
   it("keeps both ends of a word that no line could hold", () => {
     const path = `model.${"inner.".repeat(40)}conv`;
     expect(elided(`1 of 2 differ: ${path} only in the teacher`)).toBe(
-      `1 of 2 differ: ${path.slice(0, 60)}…${path.slice(-60)} only in the teacher`,
+      `1 of 2 differ: ${path.slice(0, 40)}…${path.slice(-40)} only in the teacher`,
     );
     expect(elided("encoder.layer.3 → encoder.layer.1")).toBe("encoder.layer.3 → encoder.layer.1");
   });

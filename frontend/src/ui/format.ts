@@ -69,7 +69,7 @@ function threeDigits(value: number): string {
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
 
-/** A text whose words of more than 160 characters, which are paths, keep their first 60 and last 60 alone. */
+/** A text whose words of more than 120 characters, which are paths, keep their first 40 and last 40 alone. */
 export function elided(text: string): string {
-  return text.replace(/\S{161,}/g, (word) => `${word.slice(0, 60)}…${word.slice(-60)}`);
+  return text.replace(/\S{121,}/g, (word) => `${word.slice(0, 40)}…${word.slice(-40)}`);
 }

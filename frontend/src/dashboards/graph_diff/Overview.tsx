@@ -1,5 +1,6 @@
 import type { Edit } from "../../gen/tb_plugin_structure/v1/alignment_pb";
 import { Button } from "../../ui/Button";
+import { elided } from "../../ui/format";
 import { KindBadge } from "../../ui/Kind";
 import { Later } from "../../ui/Later";
 import type { Comparison } from "./comparison";
@@ -100,7 +101,7 @@ function EditScript({ state, comparison }: { state: DiffState; comparison: Compa
           <li key={edit.text}>
             <KindBadge kind={edit.kind} />
             <Button label="Show this place" className="link" onClick={() => go(edit)}>
-              {edit.text}
+              {elided(edit.text)}
             </Button>
           </li>
         ))}
