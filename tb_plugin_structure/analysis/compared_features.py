@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tb_plugin_structure.analysis.external_values import made_by_models, model_row
 from tb_plugin_structure.records.structure import Structure
 
-_EXTERNAL = 5
-"""Value of ``tensors.origin`` for what a model of the step made."""
 MAXIMUM_FEATURES = 16
 """More features than this in one value are no pair any more (a concatenation of all of them, a running sum)."""
 
@@ -101,13 +100,10 @@ class _Meetings:
     def __init__(self, outside: Structure, models: dict[str, Structure]) -> None:
         self.outside = outside
         self.models = models
-        self.role_of = {structure.name: role for role, structure in models.items()}
-        self.made_from: dict[int, dict[str, tuple[int, ...]]] = {}
+        self.made_from: dict[int, dict[str, tuple[int, ...]]] = {
+            tensor: {role: (tensor,)} for tensor, role in made_by_models(outside, models).items()
+        }
         """Value -> role -> external values that it was made from."""
-        for tensor in np.flatnonzero(outside.tensors["origin"] == _EXTERNAL).tolist():
-            role = self.role_of.get(outside.tensors.text("name", tensor).partition("/")[0])
-            if role is not None:
-                self.made_from[tensor] = {role: (tensor,)}
 
     def found(self) -> Iterator[ComparedFeatures]:
         kernels = self.outside.kernels
@@ -150,11 +146,8 @@ class _Meetings:
     def _feature(self, role: str, tensor: int) -> Feature:
         outside, model = self.outside, self.models[role]
         path, shape = outside.tensors.text("name", tensor).partition("/")[2], outside.shape(tensor)
-        row = int(outside.tensors["model_tensor"][tensor]) if "model_tensor" in outside.tensors else -1
-        # A model that did not change is not written again: its record may be of an earlier step, and equal.
-        if not 0 <= row < model.tensors.rows or model.shape(row) != shape:
-            return Feature(path, "", shape)
-        kernel = int(model.tensors["producer"][row])
+        row = model_row(outside, tensor, model)
+        kernel = int(model.tensors["producer"][row]) if row >= 0 else -1
         if kernel < 0:
             return Feature(path, "", shape)
         operator = int(model.kernels["operator"][kernel])

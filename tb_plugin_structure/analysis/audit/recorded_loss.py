@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-import numpy as np
-
 from tb_plugin_structure.analysis.audit.findings import Context
 from tb_plugin_structure.analysis.audit.naming import base_name
 from tb_plugin_structure.analysis.audit.wording import operator_text
+from tb_plugin_structure.analysis.external_values import made_by_models, model_row
 from tb_plugin_structure.records.structure import Structure
 
 EXTERNAL = 5
@@ -26,16 +25,14 @@ _ELEMENTWISE = frozenset(
 class RecordedLoss:
     """The outside record with, for each value, the models it comes from."""
 
-    def __init__(self, outside: Structure, teacher: str, student: str) -> None:
+    def __init__(self, outside: Structure, teacher: Structure, student: Structure) -> None:
         self.outside = outside
+        self.models = {"teacher": teacher, "student": student}
         names = outside.kernels.column_texts("name")
         self.kernels = [base_name(name) for name in names]
-        self.origin: dict[int, frozenset[str]] = {}
-        for tensor in np.flatnonzero(outside.tensors["origin"] == EXTERNAL).tolist():
-            model = outside.tensors.text("name", tensor).partition("/")[0]
-            role = {teacher: "teacher", student: "student"}.get(model)
-            if role is not None:
-                self.origin[tensor] = frozenset({role})
+        self.origin: dict[int, frozenset[str]] = {
+            tensor: frozenset({role}) for tensor, role in made_by_models(outside, self.models).items()
+        }
         for kernel in range(outside.kernels.rows):
             roles = frozenset().union(*(self.origin.get(t, frozenset()) for t in self.inputs(kernel)))
             for tensor in outside.kernels.values("outputs", kernel).tolist():
@@ -91,9 +88,7 @@ class RecordedLoss:
 
     def model_tensor(self, tensor: int, model: Structure) -> int:
         """Row of a feature in its model's own record; -1 where that is not known."""
-        row = int(self.outside.tensors["model_tensor"][tensor]) if "model_tensor" in self.outside.tensors else -1
-        # A model that did not change is not written again: its record may be of an earlier step, and equal.
-        return row if 0 <= row < model.tensors.rows and model.shape(row) == self.outside.shape(tensor) else -1
+        return model_row(self.outside, tensor, model)
 
     def feature_of(self, tensor: int) -> tuple[str, str]:
         """(role, module path) of the feature that a value is, seen through kernels that neither change its shape nor
@@ -114,4 +109,4 @@ def recorded_loss(context: Context) -> RecordedLoss | None:
     """What ran between the models of the step; None when no step was recorded."""
     if context.outside is None:
         return None
-    return RecordedLoss(context.outside, context.teacher.structure.name, context.student.structure.name)
+    return RecordedLoss(context.outside, context.teacher.structure, context.student.structure)

@@ -85,3 +85,35 @@ def test_losses_of_two_models_that_are_added_compare_nothing() -> None:
 def test_several_features_of_one_side_are_listed_together() -> None:
     found = compared(lambda t, s: F.mse_loss(torch.cat([s[1], s[2]], -1).mean(-1), t[2].mean(-1)))
     assert pairs(found) == [("mse_loss", ["second [2, 8]"], ["relu in the model [2, 6]", "second [2, 6]"])]
+
+
+class Masked(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Linear(4, width), nn.Linear(width, 4)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        out: Tensor = self.head(self.layer(x) * mask.unsqueeze(-1))
+        return out
+
+
+def compared_where(loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> list[ComparedFeatures]:
+    teacher, student = Masked(8), Masked(6)
+    x, mask = torch.randn(2, 3, 4), torch.tensor([[True, True, False], [True, False, False]])
+    with observe({"teacher": teacher, "student": student}) as region:
+        with torch.no_grad():
+            given = teacher(x, mask=mask)
+        loss(given, student(x, mask=mask), mask, x).backward()
+    assert region.outside is not None
+    outside = Structure.decode(region.outside.encode())
+    return compared_features(outside, teacher=region.structures["teacher"], student=region.structures["student"])
+
+
+def test_a_mask_that_a_model_was_given_and_that_chooses_rows_of_both_is_no_feature() -> None:
+    found = compared_where(lambda t, s, mask, x: F.mse_loss(s[mask], t[mask]))
+    assert pairs(found) == [("mse_loss", ["head [2, 3, 4]"], ["head [2, 3, 4]"])]
+
+
+def test_the_input_that_a_student_reconstructs_is_not_the_teachers() -> None:
+    found = compared_where(lambda t, s, mask, x: F.l1_loss(s, x) + F.mse_loss(s, t))
+    assert pairs(found) == [("mse_loss", ["head [2, 3, 4]"], ["head [2, 3, 4]"])]

@@ -9,6 +9,7 @@ import numpy as np
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
+from tb_plugin_structure.analysis.external_values import given_to_models
 from tb_plugin_structure.records.schema import ORIGINS
 
 _WHOLE = frozenset({"view", "reshape", "flatten", "clone", "alias", "_to_copy", "detach", "contiguous", "_unsafe_view"})
@@ -35,7 +36,7 @@ def labels_not_shifted(context: Context) -> Iterator[Finding]:
         roles = loss.origin.get(scores, frozenset())
         is_sequence = len(loss.outside.shape(given)) > 1
         is_all = prod(loss.outside.shape(labels)) == prod(loss.outside.shape(given))
-        if len(roles) == 1 and is_sequence and is_all and (role := _given_to(context, loss, given)):
+        if len(roles) == 1 and is_sequence and is_all and (role := _given_to(loss, given)):
             yield Finding(f"{loss.where(kernel)}: the labels are what the {role} was given", subject="outside")
 
 
@@ -46,12 +47,11 @@ def _whole(loss: RecordedLoss, tensor: int) -> int:
     return tensor
 
 
-def _given_to(context: Context, loss: RecordedLoss, tensor: int) -> str:
+def _given_to(loss: RecordedLoss, tensor: int) -> str:
     """The model that a value went into; "" for none. What an encoder reads and a decoder writes may well be equal."""
-    for side in context.sides:
-        row = loss.model_tensor(tensor, side.structure) if side.role in loss.origin.get(tensor, ()) else -1
-        tensors = side.structure.tensors
-        if row >= 0 and int(tensors["origin"][row]) == _INPUT:
-            inputs = np.flatnonzero(tensors["origin"] == _INPUT).tolist()
-            return "" if any("decoder" in tensors.text("name", other) for other in inputs) else side.role
+    role = given_to_models(loss.outside, loss.models).get(tensor, "")
+    if role:
+        tensors = loss.models[role].tensors
+        inputs = np.flatnonzero(tensors["origin"] == _INPUT).tolist()
+        return "" if any("decoder" in tensors.text("name", other) for other in inputs) else role
     return ""
