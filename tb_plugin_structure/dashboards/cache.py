@@ -10,6 +10,14 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 
+class _Making:
+    """A value that is not there yet: held by whoever makes it, awaited by the others."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.waiting = 0
+
+
 class BoundedCache:
     """Least recently used values are dropped when the sum of their sizes passes `maximum_bytes`.
 
@@ -20,7 +28,7 @@ class BoundedCache:
         self.maximum_bytes = maximum_bytes
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._making: dict[Hashable, threading.Lock] = {}
+        self._making: dict[Hashable, _Making] = {}
         self._bytes = 0
 
     @property
@@ -45,19 +53,23 @@ class BoundedCache:
                 self._entries.move_to_end(key)
                 value: Value = self._entries[key][0]
                 return value
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            with self._lock:
-                if key in self._entries:
-                    value = self._entries[key][0]
-                    return value
-            try:
-                value, size = make()
-            finally:
+            making = self._making.setdefault(key, _Making())
+            making.waiting += 1
+        try:
+            with making.lock:
                 with self._lock:
-                    self._making.pop(key, None)
-            self.put(key, value, size)
-            return value
+                    if key in self._entries:
+                        value = self._entries[key][0]
+                        return value
+                value, size = make()
+                self.put(key, value, size)
+                return value
+        finally:
+            # The lock goes with the last who waits: one made anew beside it would let two make the value.
+            with self._lock:
+                making.waiting -= 1
+                if not making.waiting:
+                    del self._making[key]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
         """Keep a value of `size` bytes, and drop what was used least recently until all fit."""
