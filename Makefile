@@ -85,7 +85,7 @@ test-python: frontend $(NODE_MODULES) $(PROTOC) chromium ## Python's unit tests,
 stress: $(VENV)/.installed ## fuzzed records, killed trainings, many viewers (long; figures are printed)
 	$(BIN)/python -m pytest -q -s tests/stress/stress_*.py
 
-matrix: $(VENV)/.installed ## every supported TensorBoard, Python and protobuf; writes docs/compatibility.md
+matrix: frontend ## every supported TensorBoard, Python and protobuf; writes docs/compatibility.md
 	$(BIN)/python -m tests.matrix
 
 .cache/deployments/.installed: pyproject.toml requirements-dev.lock
