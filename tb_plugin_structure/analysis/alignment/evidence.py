@@ -10,6 +10,7 @@ import numpy as np
 
 from tb_plugin_structure.analysis.alignment.features import Features
 from tb_plugin_structure.analysis.alignment.kinds import kind_similarity
+from tb_plugin_structure.analysis.alignment.numbering import ranked
 from tb_plugin_structure.analysis.alignment.roles import (
     is_opaque,
     name_similarity,
@@ -245,7 +246,7 @@ def _between(teacher: list, student: list, i: Array, j: Array, of_all: _OfAll, o
     if len(unique_t) * len(unique_s) <= np.broadcast(i, j).size:
         table: Array = of_all(unique_t, unique_s)[index_t[i], index_s[j]]
         return table
-    pairs, place = np.unique(index_t[i] * len(unique_s) + index_s[j], return_inverse=True)
+    pairs, place = ranked(index_t[i] * len(unique_s) + index_s[j])
     found: Array = of_pairs(unique_t, unique_s, *np.divmod(pairs, len(unique_s)))[place]
     return found
 

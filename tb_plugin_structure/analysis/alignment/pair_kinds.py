@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tb_plugin_structure.analysis.alignment.numbering import Interner
+from tb_plugin_structure.analysis.alignment.numbering import Interner, ranked
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 from tb_plugin_structure.v1 import alignment_pb2
@@ -86,9 +86,9 @@ def _attribute_kinds(teacher: Tree, student: Tree, rows_t: Array, rows_s: Array)
     """The kind that attributes alone give, for pairs of module rows."""
     sets_t, sets_s = teacher.attribute_sets, student.attribute_sets
     places_t, places_s = np.array(teacher.attribute_row, np.int64), np.array(student.attribute_row, np.int64)
-    pairs, index = np.unique(places_t[rows_t] * len(sets_s) + places_s[rows_s], return_inverse=True)
+    pairs, index = ranked(places_t[rows_t] * len(sets_s) + places_s[rows_s])
     kinds = [_from_attributes(sets_t[pair // len(sets_s)], sets_s[pair % len(sets_s)]) for pair in pairs.tolist()]
-    found: Array = np.array(kinds, np.int64)[index.ravel()]
+    found: Array = np.array(kinds, np.int64)[index]
     return found
 
 

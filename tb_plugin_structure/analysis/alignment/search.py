@@ -14,6 +14,7 @@ from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Sid
 from tb_plugin_structure.analysis.alignment.fusing import fuse
 from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
+from tb_plugin_structure.analysis.alignment.numbering import ranked
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, name_similarity
 from tb_plugin_structure.analysis.alignment.same_names import crossing_names
 from tb_plugin_structure.analysis.alignment.sequence import (
@@ -240,10 +241,10 @@ def _pairs_in_some_gaps(found: Search, gaps: list[Gap], small_scope: bool) -> li
     row, column = np.divmod(np.arange(int(ends[-1])) - begins[gap], columns[gap])
     i, j = a[gap] + row, c[gap] + column
     # Most units lie between the gaps; they are not looked at.
-    units_t, unit_t = np.unique(i, return_inverse=True)
-    units_s, unit_s = np.unique(j, return_inverse=True)
+    units_t, unit_t = ranked(i)
+    units_s, unit_s = ranked(j)
     picked_t, picked_s = side_t.pick(units_t.tolist()), side_s.pick(units_s.tolist())
-    flat = scores_of(picked_t, picked_s, unit_t.ravel(), unit_s.ravel(), small_scope)
+    flat = scores_of(picked_t, picked_s, unit_t, unit_s, small_scope)
     of_gap, row, column = monotone_pairs_of_many(flat, rows, columns)
     chosen = begins[of_gap] + row * columns[of_gap] + column
     score = flat[chosen]

@@ -74,8 +74,11 @@ def _products(
             both = (column_t >= 0) & (column_s >= 0)
             keys.append(column_t[both] * len(student) + column_s[both])
             weights.append(weight[both])
-    unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    return unique, np.bincount(inverse.ravel(), np.concatenate(weights))
+    together = np.concatenate(keys)
+    order = np.argsort(together, kind="stable")  # fast here: leaves are in order, and so are most keys
+    together = together[order]
+    begins = np.diff(together, prepend=-1) > 0
+    return together[begins], np.bincount(np.cumsum(begins) - 1, np.concatenate(weights)[order])
 
 
 def _ancestors(tree: Tree, leaves: Array, free: Array) -> list[Array]:

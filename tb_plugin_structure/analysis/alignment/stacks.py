@@ -177,12 +177,11 @@ class Folding:
                 continue
             if node != scope and self.tree.kind[node] != "block":
                 units.append(Unit(node))  # a layer with weights of its own that also calls others
-            stack_of = {
-                element: elements
-                for elements in self.stacks_in(node)
-                if elements[0] not in opened
-                for element in elements
-            }
+            stacks = self.stacks_in(node)
+            if not stacks:
+                work.extend(reversed(children))
+                continue
+            stack_of = {element: elements for elements in stacks if elements[0] not in opened for element in elements}
             below: list[int | Unit] = []
             for child in children:
                 elements = stack_of.get(child)

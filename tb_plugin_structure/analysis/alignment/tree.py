@@ -11,7 +11,7 @@ import numpy as np
 
 from tb_plugin_structure.analysis.alignment.extents import Extent
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
-from tb_plugin_structure.analysis.alignment.numbering import first_rows, number_lists
+from tb_plugin_structure.analysis.alignment.numbering import first_rows, number_lists, ranked
 from tb_plugin_structure.analysis.alignment.roles import role_words
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.records.table import Array, Table
@@ -117,8 +117,7 @@ class Tree:
         modules = self.structure.modules
         names = number_lists(modules["attribute_names"], modules.offsets("attribute_names"))
         values = number_lists(modules["attribute_values"], modules.offsets("attribute_values"))
-        both: Array = np.unique(names * (int(values.max(initial=0)) + 1) + values, return_inverse=True)[1].ravel()
-        return both
+        return ranked(names * (int(values.max(initial=0)) + 1) + values)[1]
 
     @cached_property
     def attribute_sets(self) -> list[dict[str, str]]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tb_plugin_structure.analysis.alignment.extents import NOTHING, Extent, extent, layout
 from tb_plugin_structure.analysis.alignment.node_kinds import node_kinds
-from tb_plugin_structure.analysis.alignment.numbering import first_values, number_lists
+from tb_plugin_structure.analysis.alignment.numbering import first_rows, first_values, number_lists, ranked
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.records.table import Array
@@ -174,7 +174,7 @@ def _add_extents(tree: Tree) -> None:
     some = np.flatnonzero(tensors >= 0)
     keys = np.full(len(tensors), -1, np.int64)
     keys[some] = number_lists(*shapes, tensors[some]) * len(distinct) + np.tile(codes, 2)[some]
-    values, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    values, number = ranked(keys)
     found = [
         extent(
             tuple(shapes[0][shapes[1][tensors[row]] : shapes[1][tensors[row] + 1]].tolist()),
@@ -182,11 +182,11 @@ def _add_extents(tree: Tree) -> None:
         )
         if key >= 0
         else NOTHING
-        for key, row in zip(values.tolist(), first.tolist(), strict=True)
+        for key, row in zip(values.tolist(), first_rows(number).tolist(), strict=True)
     ]
     # One row for each extent, whichever layout it was read with.
     rows: dict[Extent, int] = {NOTHING: 0}
-    row_of = np.array([rows.setdefault(value, len(rows)) for value in found], np.int64)[number.ravel()]
+    row_of = np.array([rows.setdefault(value, len(rows)) for value in found], np.int64)[number]
     extent_row, entry_row = np.zeros((2, len(tree)), np.int64)
     extent_row[called], entry_row[called] = np.split(row_of, 2)
     for node in np.flatnonzero(calls < 0)[::-1].tolist():  # a container returns what its last part does
