@@ -58,6 +58,12 @@ def _rollout(details: StoredDetails, layers: list[int], length: int) -> Array:
         known = [mean for mean in means if mean is not None]
         if len(known) == len(means):
             return rollout([mean[None] for mean in known])
+    chosen = details.overview.header.layers[layers[-1]]
+    if chosen.overview_rows != chosen.overview_columns:
+        raise errors.InvalidArgumentError(
+            f"rollout needs all queries of a layer; of {chosen.query_length:,} only {chosen.overview_rows} were "
+            "recorded (AttentionOptions.query_rows)"
+        )
     heads = {layer: details.overview.header.layers[layer].heads for layer in layers}
     return rollout(
         [np.stack([details.overview.plane(layer, head, "mass") for head in range(heads[layer])]) for layer in layers]

@@ -26,10 +26,12 @@ class AttentionOverview:
         maximum: bytes,
         mass: bytes,
         stored: Sequence[bytes],
+        row_states: bytes = b"",
     ) -> None:
         self.header = header
         self.statistics = statistics
         self._planes = {"maximum": np.frombuffer(maximum, np.uint8), "mass": np.frombuffer(mass, np.uint8)}
+        self._row_states = np.frombuffer(row_states, np.uint8)
         self._stored = list(stored)
 
     @classmethod
@@ -40,9 +42,11 @@ class AttentionOverview:
         maximum: bytes,
         mass: bytes,
         distances: Sequence[tuple[str, Array, str]] = (),
+        row_states: bytes = b"",
     ) -> AttentionOverview:
         """Encode; `statistics` are columns as in ``records.schema.ATTENTION_STATISTICS``, `distances` are (other model,
-        [its heads, these heads], resolution)."""
+        [its heads, these heads], resolution), `row_states` a byte for each row of each plane (``records.row_states``;
+        stored when one is not 0)."""
         header.format_version = FORMAT_VERSION
         header.minimum_reader_version = 1
         pool = StringPool()
@@ -52,6 +56,8 @@ class AttentionOverview:
         blobs.add_part(header.parts, stored, "statistics", table.SerializeToString(), columns_pb2.PART_FORMAT_TABLE)
         blobs.add_part(header.parts, stored, "maximum", maximum, columns_pb2.PART_FORMAT_RAW)
         blobs.add_part(header.parts, stored, "mass", mass, columns_pb2.PART_FORMAT_RAW)
+        if row_states.strip(b"\0"):
+            blobs.add_part(header.parts, stored, "row_states", row_states, columns_pb2.PART_FORMAT_RAW)
         del header.distances[:]
         for number, (model, table_of, resolution) in enumerate(distances):
             part = f"distances{number}"
@@ -61,7 +67,7 @@ class AttentionOverview:
             data = np.ascontiguousarray(table_of, "<f2").tobytes()
             blobs.add_part(header.parts, stored, part, data, columns_pb2.PART_FORMAT_RAW)
         blobs.seal(header, stored)
-        return cls(header, Table.from_proto(table, Strings(pool.to_proto())), maximum, mass, stored)
+        return cls(header, Table.from_proto(table, Strings(pool.to_proto())), maximum, mass, stored, row_states)
 
     def encode(self) -> list[bytes]:
         """The blobs of the event: header, then compressed parts."""
@@ -80,7 +86,10 @@ class AttentionOverview:
             maximum = blobs.part_bytes(header.parts, stored, "maximum")
             mass = blobs.part_bytes(header.parts, stored, "mass")
             _check_layers(header, table.rows, min(len(maximum), len(mass)))
-            return cls(header, table, maximum, mass, stored)
+            states = b""
+            if any(part.name == "row_states" for part in header.parts):
+                states = blobs.part_bytes(header.parts, stored, "row_states")
+            return cls(header, table, maximum, mass, stored, states)
         except blobs.RecordError:
             raise
         except Exception as error:
@@ -108,6 +117,13 @@ class AttentionOverview:
         scale = self.statistics[f"{kind}_scale"][record.first_head_row + head]
         plane: Array = codes * codes * scale
         return plane.reshape(record.overview_rows, record.overview_columns)
+
+    def row_states(self, layer: int, head: int) -> Array:
+        """What each row of a head's planes shows, one of ``records.row_states``."""
+        rows = self.header.layers[layer].overview_rows
+        before = sum(entry.heads * entry.overview_rows for entry in self.header.layers[:layer])
+        found: Array = self._row_states[before + head * rows : before + (head + 1) * rows]
+        return found if len(found) == rows else np.zeros(rows, np.uint8)
 
 
 def _check_layers(header: attention_pb2.AttentionOverviewHeader, head_rows: int, plane_bytes: int) -> None:

@@ -216,6 +216,7 @@ ATTENTION_STATISTICS: Final = (
     Field("row_sum_error", "f32", "largest |1 - row sum| over rows that are not masked"),
     Field("maximum_scale", "f32", "scale of the 'maximum' overview plane"),
     Field("mass_scale", "f32", "scale of the 'mass' overview plane"),
+    Field("non_finite_rows", "u32", "rows that hold NaN or infinity; excluded from all means", optional=True),
 )
 
 ALIGNMENT_PAIRS: Final = (

@@ -17,14 +17,16 @@ export function decodePlane(plane: StoredPlane): Matrix {
   const table = byteValues(plane.scale);
   const values = new Float32Array(plane.bytes.length);
   for (let cell = 0; cell < values.length; cell++) values[cell] = table[plane.bytes[cell]!]!;
-  return { values, rows: plane.rows, columns: plane.columns };
+  return { values, rows: plane.rows, columns: plane.columns, rowStates: plane.rowStates };
 }
 
 /** Cell by cell `a − b`, on a grid of the first one's size; of several cells of `b` the nearest counts. */
 export function difference(a: Matrix, b: Matrix): Matrix {
   const values = new Float32Array(a.rows * a.columns);
+  const rowStates = a.rowStates || b.rowStates ? new Uint8Array(a.rows) : undefined;
   for (let row = 0; row < a.rows; row++) {
     const other = Math.min(b.rows - 1, Math.floor(((row + 0.5) * b.rows) / a.rows));
+    if (rowStates) rowStates[row] = Math.max(a.rowStates?.[row] ?? 0, b.rowStates?.[other] ?? 0);
     for (let column = 0; column < a.columns; column++) {
       const otherColumn = Math.min(b.columns - 1, Math.floor(((column + 0.5) * b.columns) / a.columns));
       const cell = row * a.columns + column;
@@ -32,15 +34,15 @@ export function difference(a: Matrix, b: Matrix): Matrix {
         (a.values[cell] ?? Number.NaN) - (b.values[other * b.columns + otherColumn] ?? Number.NaN);
     }
   }
-  return { values, rows: a.rows, columns: a.columns };
+  return { values, rows: a.rows, columns: a.columns, rowStates };
 }
 
-/** The largest distance from zero; 0 for an empty matrix. NaN is passed over. */
+/** The largest distance from zero; 0 for an empty matrix. NaN and infinity are passed over. */
 export function extent(matrix: Matrix): number {
   let largest = 0;
   for (let cell = 0; cell < matrix.values.length; cell++) {
     const size = Math.abs(matrix.values[cell] ?? 0);
-    if (size > largest) largest = size;
+    if (size > largest && size < Number.POSITIVE_INFINITY) largest = size;
   }
   return largest;
 }

@@ -1,4 +1,5 @@
 import type { ColorMap } from "./color_maps";
+import { patternPixel, RowState, stateOfRows } from "./row_states";
 
 /** Pixels of an image in memory order; `width` pixels a line. */
 export interface Pixels {
@@ -20,6 +21,8 @@ export interface Matrix {
   readonly values: ArrayLike<number>;
   readonly rows: number;
   readonly columns: number;
+  /** A {@link RowState} for each row; undefined when all of them are probabilities. */
+  readonly rowStates?: Uint8Array | undefined;
 }
 
 export function createPixels(width: number, height: number): Pixels {
@@ -28,7 +31,8 @@ export function createPixels(width: number, height: number): Pixels {
 
 /**
  * Draws the cells `window` of a matrix into the pixels `box`. Where several cells fall onto a pixel it shows the one
- * farthest from zero: a peak is never averaged away. Cells whose colour index is negative (NaN) stay transparent.
+ * farthest from zero: a peak is never averaged away. Cells whose colour index is negative (NaN) stay transparent, rows
+ * without probabilities have a pattern.
  *
  * @param colorIndex value → entry of `colors`; must not decrease with the distance from zero
  */
@@ -47,6 +51,7 @@ export function rasterize(
     const line = (box.y + y) * pixels.width + box.x;
     const rowBegin = firstRow[2 * y] ?? 0;
     const rowEnd = firstRow[2 * y + 1] ?? 0;
+    if (drawPattern(pixels, box, y, stateOfRows(matrix.rowStates, rowBegin, rowEnd))) continue;
     for (let x = 0; x < box.width; x++) {
       const columnBegin = firstColumn[2 * x] ?? 0;
       const columnEnd = firstColumn[2 * x + 1] ?? 0;
@@ -54,6 +59,14 @@ export function rasterize(
       pixels.data[line + x] = index < 0 ? 0 : (colors[index] ?? 0);
     }
   }
+}
+
+/** Fills a line of pixels with the pattern of a row that shows no probabilities; false when it shows some. */
+function drawPattern(pixels: Pixels, box: Box, y: number, state: number): boolean {
+  if (state === RowState.probabilities) return false;
+  const line = (box.y + y) * pixels.width + box.x;
+  for (let x = 0; x < box.width; x++) pixels.data[line + x] = patternPixel(state, x, y);
+  return true;
 }
 
 /** The value farthest from zero; NaN when there is none. */
@@ -113,18 +126,23 @@ export function poolBytes(matrix: ByteMatrix, most: number): ByteMatrix {
       pooled[row * columns + column] = largest;
     }
   }
-  return { values: pooled, rows, columns };
+  const states = matrix.rowStates;
+  const rowStates =
+    states &&
+    Uint8Array.from({ length: rows }, (_, row) => stateOfRows(states, down[2 * row]!, down[2 * row + 1]!));
+  return { values: pooled, rows, columns, rowStates };
 }
 
 /** Draws a whole matrix of bytes, in the colour that each byte has. Nothing is called for a pixel. */
 export function rasterizeBytes(pixels: Pixels, box: Box, matrix: ByteMatrix, colors: Uint32Array): void {
   const { width, height } = box;
   const { data } = pixels;
-  const { values, rows, columns } = poolBytes(matrix, Math.max(width, height));
+  const { values, rows, columns, rowStates } = poolBytes(matrix, Math.max(width, height));
   const across = cellEdges(0, columns, width, columns);
   const down = cellEdges(0, rows, height, rows);
   for (let y = 0; y < height; y++) {
     const line = (box.y + y) * pixels.width + box.x;
+    if (drawPattern(pixels, box, y, rowStates?.[down[2 * y]!] ?? 0)) continue;
     const row = down[2 * y]! * columns;
     for (let x = 0; x < width; x++) data[line + x] = colors[values[row + across[2 * x]!]!]!;
   }

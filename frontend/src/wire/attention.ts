@@ -26,6 +26,8 @@ export interface StoredPlane {
   readonly rows: number;
   readonly columns: number;
   readonly scale: number;
+  /** A byte for each row, see `records/row_states.py`; undefined when all rows are probabilities. */
+  readonly rowStates?: Uint8Array | undefined;
 }
 
 /** Statistics and overviews of all heads of a model at one step. */
@@ -35,6 +37,7 @@ export class AttentionOverview {
     readonly header: AttentionOverviewHeader,
     readonly statistics: Columns,
     private readonly planes: Readonly<Partial<Record<PlaneKind, Uint8Array>>>,
+    private readonly rowStates?: Uint8Array,
   ) {}
 
   has(kind: PlaneKind): boolean {
@@ -43,10 +46,8 @@ export class AttentionOverview {
 
   /** The same with another plane. */
   with(kind: PlaneKind, bytes: Uint8Array): AttentionOverview {
-    return new AttentionOverview(this.address, this.header, this.statistics, {
-      ...this.planes,
-      [kind]: bytes,
-    });
+    const planes = { ...this.planes, [kind]: bytes };
+    return new AttentionOverview(this.address, this.header, this.statistics, planes, this.rowStates);
   }
 
   get layers(): readonly AttentionLayer[] {
@@ -70,13 +71,24 @@ export class AttentionOverview {
     const begin = Number(record.overviewOffset) + head * rows * columns;
     const bytes = this.planes[kind]?.subarray(begin, begin + rows * columns);
     if (bytes === undefined || bytes.length < rows * columns) return null;
-    return { bytes, rows, columns, scale: this.statistic(`${kind}_scale`, layer, head) };
+    const scale = this.statistic(`${kind}_scale`, layer, head);
+    return { bytes, rows, columns, scale, rowStates: this.statesOf(layer, head) };
   }
 
-  /** A column of the statistics table; NaN when the layer was not captured. */
+  private statesOf(layer: number, head: number): Uint8Array | undefined {
+    if (this.rowStates === undefined) return undefined;
+    const rowsOf = (record: AttentionLayer) => record.heads * record.overviewRows;
+    const before = this.layers.slice(0, layer).reduce((sum, record) => sum + rowsOf(record), 0);
+    const rows = this.layers[layer]?.overviewRows ?? 0;
+    const states = this.rowStates.subarray(before + head * rows, before + (head + 1) * rows);
+    return states.length === rows && states.some((state) => state !== 0) ? states : undefined;
+  }
+
+  /** A column of the statistics table; NaN when the layer was not captured, or the record is older than the column. */
   statistic(column: string, layer: number, head: number): number {
     const record = this.layers[layer];
     if (record === undefined || record.notCaptured !== "" || head >= record.heads) return Number.NaN;
+    if (!this.statistics.has(column)) return Number.NaN;
     return this.statistics.number(column)[record.firstHeadRow + head] ?? Number.NaN;
   }
 }
@@ -86,11 +98,14 @@ export async function fetchOverview(address: Address, signal?: AbortSignal): Pro
   const [header, statistics, maximum] = await Promise.all(
     (["header", "statistics", "maximum"] as const).map((part) => fetchPart(address, part, signal)),
   );
+  const read = readMessage(AttentionOverviewHeaderFields, header!);
+  const hasStates = read.parts.some(({ name }) => name === "row_states");
   return new AttentionOverview(
     address,
-    readMessage(AttentionOverviewHeaderFields, header!),
+    read,
     new Columns(readMessage(TableFields, statistics!)),
     { maximum: maximum! },
+    hasStates ? await fetchPart(address, "row_states", signal) : undefined,
   );
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tb_plugin_structure.records.row_states import MASKED, NOT_FINITE, NOT_RECORDED
 from tb_plugin_structure.records.table import Array
 
 OVERVIEW_CELLS = 64
@@ -26,6 +27,11 @@ def cells_of_rows(positions: Array, length: int, cells: int) -> Array:
     return found
 
 
+def is_one_a_cell(positions: Array, length: int, cells: int) -> bool:
+    """Whether each of `cells` cells has exactly one of the query positions."""
+    return np.array_equal(cells_of_rows(positions, length, cells), np.arange(cells))
+
+
 def _bounds(length: int, cells: int) -> Array:
     """First position of each overview cell: cell c covers [c·length // cells, (c + 1)·length // cells)."""
     return np.arange(cells, dtype=np.int64) * length // max(cells, 1)
@@ -42,6 +48,25 @@ def _segments(length: int, cells: int, device: torch.device) -> tuple[torch.Tens
     return torch.from_numpy(table.ravel()).to(device), torch.from_numpy((end - begin == widest).astype(np.float32)).to(
         device
     )
+
+
+def row_states(masked: Array, not_finite: Array, row_cells: Array, cells: int) -> Array:
+    """[heads, cells]: what ``records.row_states`` says about each overview row.
+
+    Args:
+        masked: [heads, rows]: rows in which every key is masked.
+        not_finite: [heads, rows]: rows that hold NaN or infinity.
+        row_cells: [rows]: the cell of each row.
+        cells: Number of cells.
+    """
+    number = np.bincount(row_cells, minlength=cells)
+    states = np.zeros((len(masked), cells), np.uint8)
+    states[:, number == 0] = NOT_RECORDED
+    if masked.any() or not_finite.any():
+        row_in_cell = row_cells[:, None] == np.arange(cells)[None, :]
+        states[(number > 0) & (masked.astype(np.int64) @ row_in_cell == number)] = MASKED
+        states[not_finite.astype(np.int64) @ row_in_cell > 0] = NOT_FINITE
+    return states
 
 
 def row_blocks(row_cells: Array, most_rows: int) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.options import AttentionOptions
 from tb_plugin_structure.capture.attention.overview_planes import OVERVIEW_CELLS
 from tb_plugin_structure.records.attention import AttentionOverview, encode_detail, encode_matrix
+from tb_plugin_structure.records.row_states import NOT_FINITE, PROBABILITIES
 from tb_plugin_structure.records.schema import ATTENTION_STATISTICS
 from tb_plugin_structure.records.table import Array
 from tb_plugin_structure.v1 import attention_pb2
@@ -70,6 +71,7 @@ class AttentionCapture:
             header.example = str(chosen)
         statistics: dict[str, list[Any]] = defaultdict(list)
         planes: dict[str, list[bytes]] = {"maximum": [], "mass": []}
+        states: list[bytes] = []
         offset = rows = 0
         axes = _Axes(header, self._axes, chosen or 0)
         for made in self.maps:
@@ -78,8 +80,11 @@ class AttentionCapture:
                 continue
             layer = _layer(header, made, axes)
             planes_here = {"maximum": summary.maximum, "mass": summary.mass}
+            states_here = summary.row_states
             for _ in range((OVERVIEW_CELLS // cells).bit_length() - 1):
                 planes_here = coarser(planes_here["maximum"], planes_here["mass"])
+                states_here = coarser_states(states_here)
+            states.append(states_here.tobytes())
             heads, layer.overview_rows, layer.overview_columns = planes_here["maximum"].shape
             layer.heads, layer.first_head_row, layer.overview_offset = heads, rows, offset
             for name, planed in planes_here.items():
@@ -95,7 +100,7 @@ class AttentionCapture:
             if summary.non_finite_rows:
                 header.notes.append(
                     f"{made.module_path or 'the model'}: {summary.non_finite_rows:,} rows hold NaN or infinity; they "
-                    "are left out of statistics and drawn as 0"
+                    "are left out of statistics and hatched in the maps"
                 )
         for path, reason in self.not_captured.items():
             header.layers.add(module_path=path, not_captured=reason)
@@ -107,7 +112,12 @@ class AttentionCapture:
         columns = {field.name: statistics.get(field.name, []) for field in ATTENTION_STATISTICS}
         distances = self.distances.get(chosen, []) if chosen is not None else []
         return AttentionOverview.build(
-            header, columns, b"".join(planes["maximum"]), b"".join(planes["mass"]), distances
+            header,
+            columns,
+            b"".join(planes["maximum"]),
+            b"".join(planes["mass"]),
+            distances,
+            row_states=b"".join(states),
         )
 
     def kept_heads(self, example: int | None = None) -> list[tuple[AttentionMap, KeptHead]]:
@@ -183,6 +193,17 @@ def coarser(maximum: Array, mass: Array) -> dict[str, Array]:
             maximum = maximum.reshape(split).max(axis + 1)
             mass = mass.reshape(split).sum(axis + 1) if axis == 2 else mass.reshape(split).mean(axis + 1)
     return {"maximum": maximum, "mass": mass}
+
+
+def coarser_states(states: Array) -> Array:
+    """[heads, rows] of planes that :func:`coarser` made: of two rows NaN or infinity wins, then probabilities."""
+    cells = states.shape[1]
+    if cells <= 8 or cells % 2:
+        return states
+    pairs = states.reshape(len(states), cells // 2, 2)
+    least, most = pairs.min(2), pairs.max(2)
+    result: Array = np.where((most == NOT_FINITE) | (least != PROBABILITIES), most, PROBABILITIES)
+    return result
 
 
 class _Axes:

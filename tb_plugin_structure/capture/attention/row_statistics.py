@@ -38,6 +38,12 @@ class RowValues:
         found: Array = self.values[NAMES.index(name)]
         return found
 
+    @property
+    def not_finite(self) -> Array:
+        """[heads, rows]: rows that hold NaN or infinity."""
+        found: Array = ~np.isfinite(self.of("sum"))
+        return found
+
 
 class Places:
     """Where the chosen queries stand among the keys.
@@ -147,6 +153,7 @@ def mean_statistics(rows: RowValues, *, square: bool) -> dict[str, Array]:
         "top1_mass": mean["top1"],
         "masked_rows": rows.masked.sum(1).astype(np.uint32),
         "row_sum_error": _largest(np.abs(rows.of("sum") - 1.0), counted),
+        "non_finite_rows": rows.not_finite.sum(1).astype(np.uint32),
     }
 
 

@@ -11,6 +11,7 @@ import torch
 from tb_plugin_structure.capture.attention.kept import KeptHead, keep_head
 from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.options import AttentionOptions
+from tb_plugin_structure.capture.attention.overview_planes import cells_of_rows, row_states
 from tb_plugin_structure.capture.attention.row_statistics import RowValues, mean_statistics
 from tb_plugin_structure.capture.attention.sources import MatrixSource
 from tb_plugin_structure.capture.attention.summary import Summary, summarize
@@ -101,6 +102,7 @@ def _joined_summary(parts: Sequence[Summary], queries: int, keys: int, watched: 
     )
     source = MatrixSource(torch.from_numpy(matrix).unsqueeze(0))
     planes = summarize(source, 0, list(range(len(heads))), None, full_heads=[], self_attention=True)
+    cells = planes.maximum.shape[1]
     kept: list[KeptHead] = []
     for head in watched or []:
         found = keep_head(source, 0, heads.index(head))
@@ -112,6 +114,9 @@ def _joined_summary(parts: Sequence[Summary], queries: int, keys: int, watched: 
         statistics=mean_statistics(per_row, square=queries == keys),  # from the float32 rows, not from the half matrix
         maximum=planes.maximum,
         mass=planes.mass,
+        row_states=row_states(
+            per_row.masked, per_row.not_finite, cells_of_rows(per_row.positions, queries, cells), cells
+        ),
         matrix=matrix if watched is None else None,
         matrix_heads=heads if watched is None else [],
         kept=kept,

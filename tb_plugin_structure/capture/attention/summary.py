@@ -13,8 +13,10 @@ from tb_plugin_structure.capture.attention.overview_planes import (
     OVERVIEW_CELLS,
     add_rows,
     cells_of_rows,
+    is_one_a_cell,
     pool_keys,
     row_blocks,
+    row_states,
 )
 from tb_plugin_structure.capture.attention.row_statistics import NAMES, RowValues, mean_statistics, places, row_values
 from tb_plugin_structure.capture.attention.sources import Source
@@ -31,6 +33,7 @@ class Summary:
         heads: Head numbers.
         statistics: Column of ``records.schema.ATTENTION_STATISTICS`` -> [heads], all but the layer and the scales.
         maximum, mass: Overview planes, [heads, rows, columns], float32.
+        row_states: [heads, rows] of the planes, one of ``records.row_states``.
         matrix: [matrix heads, queries, keys], float16, or None when none was asked for.
         matrix_heads: Head numbers of `matrix`.
         rows: Query rows that were computed; None for all.
@@ -45,6 +48,7 @@ class Summary:
     statistics: dict[str, Array]
     maximum: Array
     mass: Array
+    row_states: Array
     matrix: Array | None
     rows: list[int] | None
     padding: Array
@@ -82,6 +86,8 @@ def summarize(
     where = places(queries, keys, None if rows is None else tuple(rows), self_attention, source.device)
     positions = where.positions
     cell_rows, cell_columns = min(OVERVIEW_CELLS, queries), min(OVERVIEW_CELLS, keys)
+    if 0 < len(positions) < cell_rows and is_one_a_cell(positions, queries, len(positions)):
+        cell_rows = len(positions)  # fewer, evenly spaced rows: no cell is empty
     row_cells = cells_of_rows(positions, queries, cell_rows)
 
     maximum = np.zeros((len(heads), cell_rows, cell_columns), np.float32)
@@ -134,6 +140,7 @@ def summarize(
         statistics=mean_statistics(of_rows, square=queries == keys),
         maximum=maximum,
         mass=mass,
+        row_states=row_states(masked, ~is_finite, row_cells, cell_rows),
         matrix=kept,
         rows=rows,
         padding=padding,

@@ -16,6 +16,7 @@ from tb_plugin_structure.analysis.attention import compare
 from tb_plugin_structure.capture.attention import AttentionBudget, AttentionCapture
 from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header
 from tb_plugin_structure.records.attention_details import open_head
+from tb_plugin_structure.records.row_states import MASKED, NOT_FINITE, NOT_RECORDED
 from tests.unit.attention.capturing import Function, captured, query_key_value
 
 STORED: dict[str, Any] = {"example": 0, "keep_maps": False}
@@ -47,6 +48,11 @@ def test_nan_and_infinity(model: nn.Module, value: float, positions: int) -> Non
     assert np.isfinite(overview.statistics["entropy"]).all()
     assert np.isfinite(overview.plane(0, 1)).all()
     assert "1 rows hold NaN or infinity" in overview.header.notes[0]
+    assert overview.statistics["non_finite_rows"].tolist() == [0, 1, 0, 0]
+    row = 3 if positions == 9 else 0
+    assert np.flatnonzero(overview.row_states(0, 1)).tolist() == [row]
+    assert overview.row_states(0, 1)[row] == NOT_FINITE
+    assert not overview.row_states(0, 0).any()
 
 
 @pytest.mark.parametrize("model", [ATTEND, SOFTMAX], ids=["kernel", "softmax"])
@@ -55,6 +61,37 @@ def test_everything_is_nan(model: nn.Module) -> None:
     overview = through_a_record(captured(model, q * float("nan"), k, v, options=STORED))
     assert np.isnan(overview.statistics["entropy"]).all()
     assert overview.plane(0, 0).max() == 0
+    assert (overview.row_states(0, 0) == NOT_FINITE).all()
+
+
+def test_rows_that_see_no_key_are_marked() -> None:
+    q, k, v = query_key_value(batch=1)
+    mask = torch.ones(9, 9, dtype=torch.bool)
+    mask[4] = False
+    model = Function(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    overview = through_a_record(captured(model, q, k, v, options=STORED))
+    assert overview.row_states(0, 2).tolist() == [0, 0, 0, 0, MASKED, 0, 0, 0, 0]
+
+
+def test_a_step_without_odd_rows_stores_no_states() -> None:
+    overview = captured(ATTEND, *query_key_value(batch=1), options=STORED).overview()
+    assert [part.name for part in overview.header.parts] == ["statistics", "maximum", "mass"]
+
+
+def test_states_of_rows_survive_coarser_planes() -> None:
+    q, k, v = query_key_value(batch=1, queries=64, keys=64)
+    q[0, 1, 7] = float("nan")
+    coarse = captured(ATTEND, q, k, v, options=STORED).overview(cells=16)
+    assert np.flatnonzero(coarse.row_states(0, 1) == NOT_FINITE).tolist() == [1]
+
+
+def test_queries_that_nobody_looked_at_are_no_empty_stripes() -> None:
+    q, k, v = query_key_value(batch=1, queries=128, keys=128)
+    even = captured(ATTEND, q, k, v, options={**STORED, "query_rows": 32}).overview()
+    assert even.plane(0, 0).shape == (32, 64)
+    assert not even.row_states(0, 0).any()
+    chosen = captured(ATTEND, q, k, v, options={**STORED, "query_rows": [5, 6, 100]}).overview()
+    assert np.flatnonzero(chosen.row_states(0, 0) != NOT_RECORDED).tolist() == [2, 3, 50]
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(0, 0), (0, 5), (5, 0)])

@@ -175,7 +175,7 @@ def test_non_finite_rows_are_noted() -> None:
     q, k, v = query_key_value()
     q[0, 0, 2, 0] = float("nan")
     notes = list(captured(causal_model(), q, k, v, options=STORED).overview().header.notes)
-    assert notes == ["the model: 1 rows hold NaN or infinity; they are left out of statistics and drawn as 0"]
+    assert notes == ["the model: 1 rows hold NaN or infinity; they are left out of statistics and hatched in the maps"]
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 3), (0, 4, 4), (1, 0, 5)])

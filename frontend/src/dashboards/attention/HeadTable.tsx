@@ -1,5 +1,5 @@
 import { type AttentionState, SIDES } from "./attention_state";
-import { STATISTICS, statisticText } from "./statistics";
+import { countText, LEFT_OUT, STATISTICS, statisticText } from "./statistics";
 
 /** Heads shown at most; a browser lays out plain tables slowly. */
 const LIMIT = 2000;
@@ -24,7 +24,7 @@ export function HeadTable({ state }: { state: AttentionState }) {
             <th scope="col">model</th>
             <th scope="col">layer</th>
             <th scope="col">head</th>
-            {STATISTICS.map(({ id, label, meaning }) => (
+            {[...STATISTICS, ...LEFT_OUT].map(({ id, label, meaning }) => (
               <th key={id} scope="col" class="number" data-tip={meaning}>
                 {label}
               </th>
@@ -46,6 +46,11 @@ export function HeadTable({ state }: { state: AttentionState }) {
                 {STATISTICS.map(({ id }) => (
                   <td key={id} class="number">
                     {statisticText(state.overview(name)?.statistic(id, layer, head) ?? Number.NaN)}
+                  </td>
+                ))}
+                {LEFT_OUT.map(({ id }) => (
+                  <td key={id} class="number">
+                    {countText(state.overview(name)?.statistic(id, layer, head) ?? Number.NaN)}
                   </td>
                 ))}
                 <td>

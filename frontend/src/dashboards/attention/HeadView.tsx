@@ -7,10 +7,12 @@ import type { Box, Matrix } from "../../heatmap/rasterize";
 import { SignedScale, ValueScale } from "../../heatmap/value_scale";
 import { type AttentionState, SIDES, type SideName } from "./attention_state";
 import { HeadPicker } from "./HeadPicker";
-import { valueAt } from "./head_matrix";
+import { rowStateWords, valueAt } from "./head_matrix";
 import { useHiddenMass, usePatch } from "./head_parts";
 import { Legend } from "./Legend";
+import { leftOutText } from "./left_out";
 import { MatrixView } from "./MatrixView";
+import { RowMarks } from "./RowMarks";
 import { RowProfile } from "./RowProfile";
 import { canFilter, NOTHING, type ShownHead, useShownHeads } from "./shown_head";
 import { specialPositions } from "./special_tokens";
@@ -43,6 +45,7 @@ export function HeadView({ state }: { state: AttentionState }) {
     <section class="head-view" aria-label="One head in full">
       <div class="view-bar">
         <Legend colors={SEQUENTIAL} kind={kind} maximum={maximum} isSigned={false} label="probability" />
+        <RowMarks matrices={heads.map(({ matrix }) => matrix)} />
         <ViewOptions state={state} view="head" />
         {hasSpecial && (
           <label>
@@ -123,6 +126,8 @@ function HeadColumn({ state, name, shown, patch, scale }: HeadColumnProps) {
   const query = state.query.value;
   const readMass = useHiddenMass(shown?.head, shown?.filter.hidden ?? []);
   const hiddenMass = shown?.hiddenMass ?? readMass;
+  const leftOut =
+    shown === undefined ? "" : leftOutText(shown.overview, shown.choice.layer, shown.choice.head);
   const picture = useMemo<MatrixPicture | null>(
     () =>
       shown === undefined
@@ -170,6 +175,7 @@ function HeadColumn({ state, name, shown, patch, scale }: HeadColumnProps) {
             <span class={shown.head.isFull ? "soft" : "guarantee"}>
               {guaranteeText(shown, patch, isExact)}
             </span>
+            {leftOut !== "" && <span class="guarantee"> · {leftOut}; its statistics leave them out</span>}
             {hiddenMass > 0 && (
               <span class="guarantee">
                 {" "}
@@ -207,8 +213,10 @@ function describeCell(
     patch !== null && isInPatch
       ? valueAt(patch.matrix, patch.box, row, column)
       : valueAt(matrix, all, row, column);
+  const said = rowStateWords(head, row);
+  const shown = said !== "" ? said : Number.isNaN(value) ? "hidden" : exact(value);
   return [
-    `${name}: ${Number.isNaN(value) ? "hidden" : exact(value)}${isExact ? "" : " (largest of the block)"}`,
+    `${name}: ${shown}${isExact || said !== "" ? "" : " (largest of the block)"}`,
     `query ${row} “${queryLabels[row] ?? ""}”${ofWord(queryWords[row])}`,
     `key ${column} “${keyLabels[column] ?? ""}”${ofWord(keyWords[column])}`,
   ].join("\n");

@@ -7,6 +7,8 @@ import { colour, type Shown } from "./colouring";
 import { HeadTable } from "./HeadTable";
 import { Notes } from "./LayerMap";
 import { Legend } from "./Legend";
+import { leftOutText } from "./left_out";
+import { RowMarks } from "./RowMarks";
 import { Sheet } from "./Sheet";
 import { STATISTICS, statisticText } from "./statistics";
 import { useWidth } from "./use_width";
@@ -74,6 +76,7 @@ export function OverviewGrid({ state }: { state: AttentionState }) {
           isSigned={colouring.isSigned}
           label={colouring.isSigned ? `change of ${label}` : label}
         />
+        <RowMarks matrices={colouring.thumbnails.flat().map(({ matrix }) => matrix)} />
         <ViewOptions state={state} view="overview" />
       </div>
       <div class="overview-grids" ref={element}>
@@ -162,6 +165,9 @@ export function describeHead(overview: AttentionOverview, layer: number, head: n
   return [
     place + (group ? ` · key head ${Math.floor((head * record.keyHeads) / record.heads)}` : ""),
     `${record.queryLength} queries × ${record.keyLength} keys, ${record.relation || "self"}-attention`,
+    leftOutText(overview, layer, head),
     ...lines,
-  ].join("\n");
+  ]
+    .filter((line) => line !== "")
+    .join("\n");
 }

@@ -9,6 +9,7 @@ import { useDivergences } from "./divergences";
 import { Notes } from "./LayerMap";
 import { Legend } from "./Legend";
 import { MatrixThumb } from "./MatrixThumb";
+import { RowMarks } from "./RowMarks";
 import { Sparkline } from "./Sparkline";
 import { ViewOptions } from "./ViewOptions";
 
@@ -130,6 +131,7 @@ function Matched({ state, teacher, student, layers }: MatchedProps) {
           isSigned
           label="student − teacher"
         />
+        <RowMarks matrices={maps.rows.flatMap(({ teacher, student }) => [teacher, student])} />
         <ViewOptions state={state} view="pair" />
       </div>
       <div class="table-scroll">

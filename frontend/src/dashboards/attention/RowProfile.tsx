@@ -1,6 +1,6 @@
 import { tooltip } from "../../ui/tooltip";
 import { type AttentionState, SIDES } from "./attention_state";
-import { largest, matrixRow, positionsOf } from "./head_matrix";
+import { largest, matrixRow, positionsOf, rowStateWords } from "./head_matrix";
 import { useExactRow } from "./head_parts";
 import { NOTHING, queryCell, type ShownHead } from "./shown_head";
 import { useWidth } from "./use_width";
@@ -53,10 +53,10 @@ export function RowProfile({ state, heads }: { state: AttentionState; heads: rea
       <div class="profile-columns">
         <div ref={element} class="profile-chart">
           {rows.map(({ head, values }) => (
-            <Bars key={head.name} head={head} values={values} top={top} width={width} height={HEIGHT} />
+            <Bars key={head.name} {...{ head, query, values, top, width, height: HEIGHT }} />
           ))}
         </div>
-        <LargestKeys rows={rows} />
+        <LargestKeys rows={rows} query={query} />
       </div>
     </section>
   );
@@ -69,8 +69,16 @@ interface ProfileRow {
   readonly isExact: boolean;
 }
 
-function Bars(props: { head: ShownHead; values: Float32Array; top: number; width: number; height: number }) {
-  const { head, values, top: most, width, height } = props;
+interface BarsProps {
+  head: ShownHead;
+  query: number;
+  values: Float32Array;
+  top: number;
+  width: number;
+  height: number;
+}
+
+function Bars({ head, query, values, top: most, width, height }: BarsProps) {
   const plotWidth = Math.max(1, width - LEFT - 4);
   const plotHeight = height - BOTTOM - 8;
   const bins = Math.min(values.length, Math.floor(plotWidth));
@@ -88,6 +96,7 @@ function Bars(props: { head: ShownHead; values: Float32Array; top: number; width
       return `M${(x + gap).toFixed(1)} ${8 + plotHeight}V${top.toFixed(1)}H${(x + barWidth - gap).toFixed(1)}V${8 + plotHeight}Z`;
     })
     .join("");
+  const said = rowStateWords(head.head, Math.min(query, head.head.queries - 1));
   const labelEvery = Math.max(1, Math.ceil(34 / barWidth));
   const onPointerMove = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
@@ -114,6 +123,11 @@ function Bars(props: { head: ShownHead; values: Float32Array; top: number; width
     >
       <path d={path} class={`bars ${head.name}`} />
       <path d={`M${LEFT} 8V${8 + plotHeight}H${LEFT + plotWidth}`} class="axis" />
+      {said !== "" && (
+        <text x={LEFT + 12} y={8 + plotHeight / 2 + 4} class="side-name">
+          {said}
+        </text>
+      )}
       <text x={LEFT - 6} y={14} class="tick end">
         {most.toFixed(2)}
       </text>
@@ -139,7 +153,7 @@ function keyLabel(head: ShownHead, value: number, values: number): string {
   return head.keyLabels[positionsOf(value, values, head.head.keys)[0]] ?? "";
 }
 
-function LargestKeys({ rows }: { rows: readonly ProfileRow[] }) {
+function LargestKeys({ rows, query }: { rows: readonly ProfileRow[]; query: number }) {
   const [first] = rows;
   if (first === undefined) return null;
   const isShared = rows.every(({ values }) => values.length === first.values.length);
@@ -166,7 +180,9 @@ function LargestKeys({ rows }: { rows: readonly ProfileRow[] }) {
               <td class="mono">{keyLabel(first.head, key, first.values.length)}</td>
               {(isShared ? rows : [first]).map(({ head, values }) => (
                 <td key={head.name} class="number">
-                  {Number.isNaN(values[key]) ? "hidden" : (values[key] ?? 0).toFixed(4)}
+                  {Number.isFinite(values[key])
+                    ? values[key]!.toFixed(4)
+                    : rowStateWords(head.head, Math.min(query, head.head.queries - 1)) || "hidden"}
                 </td>
               ))}
             </tr>

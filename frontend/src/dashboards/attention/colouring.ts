@@ -1,5 +1,6 @@
 import { type ColorMap, SEQUENTIAL, SIGNED } from "../../heatmap/color_maps";
 import { decodePlane, difference, extent } from "../../heatmap/overview_plane";
+import { RowState } from "../../heatmap/row_states";
 import type { Thumbnail } from "../../heatmap/thumbnail_sheet";
 import { type ScaleKind, SignedScale, ValueScale } from "../../heatmap/value_scale";
 import type { AttentionOverview, PlaneKind } from "../../wire/attention";
@@ -102,28 +103,32 @@ function colourDifference(
   return { thumbnails, maximum, colors: SIGNED, isSigned: true };
 }
 
+const LOST = Uint8Array.of(RowState.notFinite);
+
 function colourStatistic(
   models: readonly Shown[],
   { scale: kind, statistic }: ColouringOptions,
   isSigned: boolean,
 ): Colouring {
   const values = models.map(({ overview, base }) => {
-    const made: { row: number; column: number; value: number }[] = [];
+    const made: { row: number; column: number; value: number; isLost: boolean }[] = [];
     eachHead(overview, (layer, head) => {
       const now = overview.statistic(statistic, layer, head);
       const value = isSigned ? now - (base?.statistic(statistic, layer, head) ?? Number.NaN) : now;
-      if (Number.isFinite(value)) made.push({ row: layer, column: head, value });
+      // A head of which nothing is left but NaN has no statistics.
+      const isLost = !Number.isFinite(value) && overview.statistic("non_finite_rows", layer, head) > 0;
+      if (Number.isFinite(value) || isLost) made.push({ row: layer, column: head, value, isLost });
     });
     return made;
   });
-  const maximum = values.flat().reduce((most, { value }) => Math.max(most, Math.abs(value)), 0);
+  const maximum = values.flat().reduce((most, { value }) => Math.max(most, Math.abs(value) || 0), 0);
   const scale = isSigned ? new SignedScale(kind, maximum) : new ValueScale(kind, maximum);
   const colors = isSigned ? SIGNED : SEQUENTIAL;
   const thumbnails = values.map((made) =>
-    made.map(({ row, column, value }) => ({
+    made.map(({ row, column, value, isLost }) => ({
       row,
       column,
-      matrix: { values: [value], rows: 1, columns: 1 },
+      matrix: { values: [value], rows: 1, columns: 1, rowStates: isLost ? LOST : undefined },
       colorIndex: (cell: number) => scale.index(cell),
       colors,
     })),

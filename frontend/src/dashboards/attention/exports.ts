@@ -4,7 +4,7 @@ import { download } from "../../ui/download";
 import type { ExportItem } from "../../ui/Frame";
 import { type AttentionState, SIDES, type View } from "./attention_state";
 import { axisLabels } from "./special_tokens";
-import { STATISTICS } from "./statistics";
+import { LEFT_OUT, STATISTICS } from "./statistics";
 import { viewPng, viewSvg } from "./view_picture";
 
 /** Files of what is shown. */
@@ -48,6 +48,7 @@ export function exportItems(state: AttentionState, view: View): ExportItem[] {
   return items;
 }
 
+const COLUMNS = [...STATISTICS, ...LEFT_OUT];
 const CSV = "text/csv;charset=utf-8";
 
 function quote(text: string): string {
@@ -55,12 +56,12 @@ function quote(text: string): string {
 }
 
 function statisticsCsv(state: AttentionState): string {
-  const lines = [["model", "step", "layer", "module", "head", ...STATISTICS.map(({ id }) => id)].join(",")];
+  const lines = [["model", "step", "layer", "module", "head", ...COLUMNS.map(({ id }) => id)].join(",")];
   for (const name of SIDES) {
     const overview = state.overview(name);
     overview?.layers.forEach((record, layer) => {
       for (let head = 0; head < (record.notCaptured === "" ? record.heads : 0); head++) {
-        const values = STATISTICS.map(({ id }) => overview.statistic(id, layer, head));
+        const values = COLUMNS.map(({ id }) => overview.statistic(id, layer, head));
         const place = [overview.header.model, overview.address.step, layer, record.modulePath, head];
         lines.push([...place, ...values].map((value) => quote(String(value))).join(","));
       }
@@ -105,7 +106,7 @@ async function shownArrays(state: AttentionState): Promise<Record<string, NpyArr
           shape: [heads.length, record.overviewRows, record.overviewColumns],
         };
       }
-      for (const { id } of STATISTICS) {
+      for (const { id } of COLUMNS) {
         arrays[`${name}_layer${layer}_${id}`] = {
           values: heads.map((index) => overview.statistic(id, layer, index)),
           shape: [heads.length],

@@ -1,5 +1,6 @@
 import { decodePlane } from "../../heatmap/overview_plane";
 import type { Box, Matrix } from "../../heatmap/rasterize";
+import { ROW_STATE_WORDS, rowStatesOf } from "../../heatmap/row_states";
 import type { AttentionOverview, HeadFilter } from "../../wire/attention";
 
 /** Parts of a head that is too large to be read whole. */
@@ -39,8 +40,9 @@ export function fullMatrix(
 ): HeadMatrix | null {
   const record = overview.layers[layer];
   if (record === undefined || values.length !== record.queryLength * record.keyLength) return null;
+  const matrix = { values, rows: record.queryLength, columns: record.keyLength };
   return {
-    matrix: { values, rows: record.queryLength, columns: record.keyLength },
+    matrix: { ...matrix, rowStates: rowStatesOf(matrix, true) },
     queries: record.queryLength,
     keys: record.keyLength,
     isFull: true,
@@ -86,6 +88,12 @@ export function valueAt(
     value: matrix.values[cellRow * matrix.columns + cellColumn] ?? Number.NaN,
     isExact: matrix.rows === box.height && matrix.columns === box.width,
   };
+}
+
+/** Why a query has no probabilities, or "" when it has; of an overview, why its block has none. */
+export function rowStateWords({ matrix, queries }: HeadMatrix, query: number): string {
+  const row = Math.floor((query * matrix.rows) / Math.max(1, queries));
+  return ROW_STATE_WORDS[matrix.rowStates?.[row] ?? 0] ?? "";
 }
 
 /** The matrix with all but the largest values of each row left empty, those that hold `share` of its mass. */

@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { MatrixPatch } from "../../heatmap/matrix_canvas";
 import { wholePositions } from "../../heatmap/matrix_window";
 import type { Box } from "../../heatmap/rasterize";
+import { rowStatesOf } from "../../heatmap/row_states";
 import type { HeadFilter } from "../../wire/attention";
 import type { HeadMatrix } from "./head_matrix";
 
@@ -31,7 +32,10 @@ export function usePatch(
     const timer = setTimeout(() => {
       parts
         .read(box, Math.min(MOST_CELLS, box.height), Math.min(MOST_CELLS, box.width), abort.signal, filter)
-        .then((matrix) => setPatch({ of: head, without, patch: { matrix, box } }))
+        .then((matrix) => {
+          const rowStates = rowStatesOf(matrix, false);
+          setPatch({ of: head, without, patch: { matrix: { ...matrix, rowStates }, box } });
+        })
         // The overview stays where a part cannot be had: too large at once, or no longer wanted.
         .catch(() => {});
     }, REST_MS);

@@ -12,7 +12,7 @@ export function pooledPlane(
   plane: StoredPlane,
   side: number,
 ): ByteMatrix {
-  const whole = { values: plane.bytes, rows: plane.rows, columns: plane.columns };
+  const whole = { values: plane.bytes, rows: plane.rows, columns: plane.columns, rowStates: plane.rowStates };
   if (side >= Math.max(plane.rows, plane.columns)) return whole;
   const planes = kept.get(overview) ?? new Map<string, ByteMatrix>();
   kept.set(overview, planes);

@@ -20,6 +20,16 @@ export const STATISTICS: readonly Statistic[] = [
   { id: "maximum", label: "maximum", meaning: "largest probability" },
 ];
 
+/** Numbers of queries of a head that are left out of its statistics. */
+export const LEFT_OUT: readonly Statistic[] = [
+  { id: "masked_rows", label: "masked", meaning: "queries of which every key is masked" },
+  { id: "non_finite_rows", label: "NaN or ∞", meaning: "queries whose probabilities hold NaN or infinity" },
+];
+
+export function countText(value: number): string {
+  return Number.isFinite(value) ? String(value) : "–";
+}
+
 export function statisticText(value: number): string {
   return Number.isFinite(value) ? value.toFixed(3) : "–";
 }

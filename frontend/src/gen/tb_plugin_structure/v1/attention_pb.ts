@@ -223,6 +223,8 @@ export const AttentionLayerSchema: GenMessage<AttentionLayer> = /*@__PURE__*/
  *   statistics  Table, a row per head (columns in records/schema.py)
  *   maximum     raw bytes: the largest probability of each overview cell
  *   mass        raw bytes: the probability that falls into a cell, averaged over the cell's query rows
+ *   row_states  raw bytes, when one is not 0: for each row of each head's planes 0 probabilities, 1 not recorded,
+ *               2 every key masked, 3 NaN or infinity
  * A byte c of a plane stands for scale * (c / 255)^2, where scale is the head's column "maximum_scale" or
  * "mass_scale" of the statistics table.
  *
