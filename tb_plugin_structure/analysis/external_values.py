@@ -33,6 +33,13 @@ def model_row(outside: Structure, tensor: int, model: Structure) -> int:
     return row if 0 <= row < model.tensors.rows and model.shape(row) == outside.shape(tensor) else -1
 
 
+def takes_a_gradient(model: Structure) -> bool:
+    """Whether a gradient goes through a model to what made its input."""
+    tensors = model.tensors
+    given = (tensors["origin"] == _INPUT) | (tensors["origin"] == _EXTERNAL)
+    return bool((given & tensors["requires_grad"].astype(bool)).any())
+
+
 def _of_models(outside: Structure, models: Mapping[str, Structure]) -> Iterator[tuple[int, str, bool]]:
     role_of = {structure.name: role for role, structure in models.items()}
     for tensor in np.flatnonzero(outside.tensors["origin"] == _EXTERNAL).tolist():

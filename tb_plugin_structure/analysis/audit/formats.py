@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tb_plugin_structure.analysis.audit.stages import LEVEL_NAMES
+from tb_plugin_structure.analysis.audit.wording import operator_text
 from tb_plugin_structure.records.schema import AUDIT_ROWS, AUDIT_STAGES
 from tb_plugin_structure.v1 import alignment_pb2, audit_pb2
 
@@ -106,7 +107,7 @@ def compared_cells(pair: ComparedFeatures) -> list[str]:
     """One pair of features that a loss compared: ``relu in layer2 [8, 128, 4, 4]`` on each side."""
     sides = [", ".join(map(str, features)) for features in (pair.teacher, pair.student)]
     shapes = [shape_text(shape) for shape in dict.fromkeys((pair.teacher_shape, pair.student_shape))]
-    return [pair.operator, *sides, " and ".join(shapes), pair.source]
+    return [operator_text(pair.operator), *sides, " and ".join(shapes), pair.source]
 
 
 _STAGE_QUANTITIES = (

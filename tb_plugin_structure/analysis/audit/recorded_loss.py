@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+import numpy as np
+
 from tb_plugin_structure.analysis.audit.findings import Context
 from tb_plugin_structure.analysis.audit.naming import base_name
 from tb_plugin_structure.analysis.audit.wording import operator_text
@@ -70,6 +72,26 @@ class RecordedLoss:
                 operands = [t for t in operands if prod(self.outside.shape(t)) > 1]
                 if len(operands) == 2 and self.outside.shape(operands[0]) != self.outside.shape(operands[1]):
                     yield kernel, operands[0], operands[1], result
+
+    def sources(self, tensor: int) -> frozenset[int]:
+        """The values that no operator between the models made and that a value was computed from."""
+        found: set[int] = set()
+        seen, ahead = {tensor}, [tensor]
+        while ahead:
+            kernel = int(self.outside.tensors["producer"][row := ahead.pop()])
+            reads = self.inputs(kernel) if kernel >= 0 else []
+            if not reads:
+                found.add(row)
+            ahead.extend(read for read in reads if read not in seen)
+            seen.update(reads)
+        return frozenset(found)
+
+    def uses_another_model(self) -> bool:
+        """Whether it reads what a third recorded model made, such as a loss that is a module of its own."""
+        names = {model.name for model in self.models.values()}
+        tensors = self.outside.tensors
+        external = np.flatnonzero(tensors["origin"] == EXTERNAL).tolist()
+        return any((name := tensors.text("name", row)) and name.partition("/")[0] not in names for row in external)
 
     def grows_both(self, first: int, second: int, result: tuple[int, ...]) -> bool:
         """Whether both operands of a broadcast are smaller than its result."""

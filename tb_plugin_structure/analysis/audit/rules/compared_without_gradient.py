@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
+from tb_plugin_structure.analysis.audit.loss_terms import distances
 from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
 
+_SUMMING = frozenset({"add", "sub", "mul", "div", "neg", "mean", "sum"})
 _WEIGHING = frozenset({"mul", "div", "where", "index", "masked_select", "masked_fill", "bmm", "mm", "dot", "gather"})
 
 
@@ -25,16 +27,22 @@ def compared_without_gradient(context: Context) -> Iterator[Finding]:
     live, cut_by = _gradient_paths(loss)
     useful = _reaches_a_gradient(loss)
     alive: set[int] = set()
-    dead: dict[int, tuple[int, int]] = {}  # the student's feature -> kernel that compares it, kernel that cut it
+    terms = _terms_without_gradient(loss)
+    # The student's feature -> kernel that compares it, kernel that cut it
+    dead: dict[int, tuple[int, int]] = {}
+    dead_terms: set[int] = set()
     for kernel, (_, student) in loss.meetings():
         features = {feature for feature in live if student in live[feature] or student in cut_by[feature]}
         for feature in features:
             if student in live[feature]:
                 alive.add(feature)
             elif useful[kernel] and not _is_weight(loss, kernel):
-                dead.setdefault(feature, (kernel, cut_by[feature][student]))
+                is_term = kernel in terms
+                if feature not in dead or (is_term and feature not in dead_terms):
+                    dead[feature] = (kernel, cut_by[feature][student])
+                dead_terms.update({feature} if is_term else ())
     for feature, (kernel, cut) in dead.items():
-        if feature not in alive:
+        if feature not in alive or feature in dead_terms:
             path = loss.outside.tensors.text("name", feature).partition("/")[2]
             if cut >= 0:
                 why = f"{loss.where(cut)} lets no gradient back"
@@ -42,6 +50,31 @@ def compared_without_gradient(context: Context) -> Iterator[Finding]:
                 path, why = _left_without(context, loss, feature, path)
             compares = f"{loss.where(kernel)} compares {path or 'the output'} with the teacher's"
             yield context.student.found(f"{compares}, but {why}", path)
+
+
+def _terms_without_gradient(loss: RecordedLoss) -> set[int]:
+    """Kernels of distances that carry no gradient at all and are added to a loss that does: they teach nobody, also
+    where another term compares the same feature."""
+    found: set[int] = set()
+    for term in distances(loss):
+        if not loss.outside.tensors["requires_grad"][term.result] and _is_summand(loss, term.result):
+            found.update(k for k, at in enumerate(loss.outside.kernels["operator"].tolist()) if at == term.operator)
+    return found
+
+
+def _is_summand(loss: RecordedLoss, tensor: int) -> bool:
+    """Whether a number is only scaled before it is added to one that carries a gradient, which is only scaled and
+    summed up itself."""
+    after, has_joined = int(loss.outside.tensors["producer"][tensor]), False
+    while (reader := next((k for k in range(after + 1, len(loss.kernels)) if tensor in loss.inputs(k)), -1)) >= 0:
+        outputs = loss.outside.kernels.values("outputs", reader).tolist()
+        if loss.kernels[reader] not in _SUMMING or len(outputs) != 1 or loss.outside.shape(outputs[0]):
+            return False
+        after, tensor = reader, int(outputs[0])
+        has_joined = has_joined or bool(loss.outside.tensors["requires_grad"][tensor])
+        if has_joined and loss.kernels[reader] == "mul" and len(loss.inputs(reader)) > 1:
+            return False
+    return has_joined
 
 
 def _left_without(context: Context, loss: RecordedLoss, feature: int, path: str) -> tuple[str, str]:

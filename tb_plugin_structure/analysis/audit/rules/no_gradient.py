@@ -27,6 +27,8 @@ _STRAIGHT_THROUGH = (
     fix="Look at the operator that cuts it: detach(), no_grad(), an integer cast, or an output that no loss uses.",
 )
 def no_gradient(context: Context) -> Iterator[Finding]:
+    if context.outside is not None and context.outside.header.HasField("error"):
+        return  # the backward pass ended early, or never began
     missed = parameters_with(context, "student", "gradient_reached", 0.0)
     by_reason: dict[str, list[str]] = {}  # one operator often cuts off many parameters
     for path, reason in cuts(context.student, missed).items() if missed else ():

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.records.structure import Structure
 
+_BACKWARD = (
+    "What the backward pass needs was written over or freed, or never kept: clone() a tensor before it is written in "
+    "place (a memory bank, a running mean), detach what has a graph of an earlier step, call backward() once."
+)
+
 
 @rule(
     "step-failed",
@@ -21,7 +26,9 @@ def step_failed(context: Context) -> Iterator[Finding]:
         if side.structure.header.HasField("error") and "more than 1 value per channel" not in _message(side.structure):
             yield side.found(_told(side.structure), side.structure.header.error.module_path)
     if context.outside is not None and context.outside.header.HasField("error"):
-        yield Finding(_told(context.outside) + _adapter_between(context), subject="outside")
+        is_backward = context.outside.header.error.kernel == "backward"
+        told = _told(context.outside) + _adapter_between(context)
+        yield Finding(told, subject="outside", fix=_BACKWARD if is_backward else "")
 
 
 def _message(structure: Structure) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.mutual_learning import unless_it_learns
 from tb_plugin_structure.analysis.audit.recorded_loss import EXTERNAL, recorded_loss
+from tb_plugin_structure.analysis.external_values import takes_a_gradient
 
 
 @rule(
@@ -19,6 +20,8 @@ def teacher_output_with_grad(context: Context) -> Iterator[Finding]:
     loss = recorded_loss(context)
     if loss is None:
         return
+    if not context.teacher.total("trainable_parameters") and takes_a_gradient(context.teacher.structure):
+        return  # the gradient is meant for what made its input: a generator, a prompt, an image that is optimised
     outside = loss.outside
     used = set(outside.kernels["inputs"].tolist())
     for tensor, roles in loss.origin.items():

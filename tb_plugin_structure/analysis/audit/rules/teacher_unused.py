@@ -20,6 +20,8 @@ def teacher_unused(context: Context) -> Iterator[Finding]:
     loss = recorded_loss(context)
     if loss is None or "teacher" not in context.measurements:
         return  # the teacher was recorded elsewhere: this step need not know it
+    if loss.uses_another_model():
+        return  # the two may meet in there
     roles = set().union(*loss.origin.values()) if loss.origin else set()
     tensors = loss.outside.tensors
     learns = any(tensors["requires_grad"][t] and tensors["producer"][t] >= 0 for t in loss.origin)
