@@ -81,8 +81,8 @@ SECTIONS = (
         "The part `statistics` has a row for each head of each layer. The parts `maximum` and `mass` hold overview "
         "planes, one byte a cell: byte *c* of a head stands for `scale * (c / 255)²`, with the head's `maximum_scale` "
         "or `mass_scale`. The part `row_states`, there when a row of a plane shows no probabilities, has one byte for "
-        "each row of each head's planes: 0 probabilities, 1 not recorded, 2 every key masked, 3 NaN or infinity. A blob "
-        "of a detail record is gzip of half-precision values, row by row.",
+        "each row of each head's planes: 0 probabilities, 1 not recorded, 2 every key masked, 3 NaN or infinity. A "
+        "blob of a detail record is gzip of half-precision values, row by row.",
         {"statistics": schema.ATTENTION_STATISTICS},
     ),
     (
