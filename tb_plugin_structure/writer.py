@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -24,7 +23,6 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from tb_plugin_structure import event_file
 from tb_plugin_structure.capture import AttentionOptions, CaptureFailed, capture, observe
 from tb_plugin_structure.capture.attention import (
     AttentionBudget,
@@ -32,6 +30,7 @@ from tb_plugin_structure.capture.attention import (
     compare_captures,
     farthest_heads,
 )
+from tb_plugin_structure.record_log import RecordLog
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.plan import Pins, StackPolicies, build_plan
@@ -39,7 +38,6 @@ from tb_plugin_structure.records.quantities import Quantity
 from tb_plugin_structure.records.structure import Structure
 
 _SUBJECTS = ("module", "parameter")
-_OBSERVED = "What a model executed in one pass, recorded by tensorboard-plugin-structure."
 
 
 class StructureWriter:
@@ -77,31 +75,14 @@ class StructureWriter:
         self._rank, self._world_size = _rank_and_world_size()
         self._enabled = enabled and (self._rank == 0 or ranks == "all")
         self._variant = f"rank{self._rank}" if ranks == "all" and self._world_size > 1 else ""
-        self._file: event_file.OwnEventFile | event_file.SharedEventFile | None = None
-        self._last_step: dict[str, int] = {}
-        self._hashes: dict[str, str] = {}
+        self._log = RecordLog(target if self._enabled else None, self._variant)
         self._farthest: dict[str, list[int]] = {}
-        self._warned: set[str] = set()
         self._budget = AttentionBudget(snapshot_bytes=attention_bytes_per_snapshot, run_bytes=attention_bytes_per_run)
-        if not self._enabled:
-            return
-        if isinstance(target, (str, os.PathLike)):
-            if self._variant:
-                target = os.path.join(os.fspath(target), self._variant)
-            event_file.check_writable(os.fspath(target))
-            self._file = event_file.OwnEventFile(target)
-        elif hasattr(target, "file_writer") or hasattr(target, "_get_file_writer"):
-            self._file = event_file.SharedEventFile(target)
-        else:
-            raise TypeError(
-                f"StructureWriter got {type(target).__name__}, expected a log directory or a "
-                "torch.utils.tensorboard.SummaryWriter"
-            )
 
     @property
     def logdir(self) -> str:
         """The directory that the events go to; empty when this writer is disabled."""
-        return self._file.logdir if self._file is not None else ""
+        return self._log.logdir
 
     @property
     def enabled(self) -> bool:
@@ -150,7 +131,7 @@ class StructureWriter:
             args = (args,)
         variant = self._full_variant(variant)
         if step is None:
-            step = self._last_step.get(names.structure_tag(name, variant), -1) + 1
+            step = self._log.next_step(names.structure_tag(name, variant))
         try:
             structure = capture(
                 model,
@@ -163,10 +144,10 @@ class StructureWriter:
             )
         except CaptureFailed as error:
             if error.structure is not None:
-                self._write_structure(error.structure, step)
+                self._log.add_structure(error.structure, step)
                 self.flush()
             raise
-        self._write_structure(structure, step)
+        self._log.add_structure(structure, step)
         if structure.gradients is not None:
             self._write_measurement(name, structure.gradients, step, variant)
         self.flush()
@@ -227,7 +208,7 @@ class StructureWriter:
             **{"progress": self._shows_progress, **options},
         )
         started = False
-        with self._harmless("recording a step"):
+        with self._log.harmless("recording a step"):
             observed.__enter__()
             started = True
         try:
@@ -235,7 +216,7 @@ class StructureWriter:
         finally:
             # Also when the step raised: what ran until then is what one wants to see.
             if started:
-                with self._harmless("recording a step"):
+                with self._log.harmless("recording a step"):
                     observed.__exit__(*sys.exc_info())
                     self._write_observation(observed, step, region, structure, self._full_variant(variant))
 
@@ -316,10 +297,10 @@ class StructureWriter:
         if not self._enabled:
             return
         variant = self._full_variant(variant)
-        structure_hash = self._hashes.get(names.structure_tag(model, variant), "").partition(" ")[0]
+        structure_hash = self._log.structure_hash(names.structure_tag(model, variant))
         measurement = Measurement.build(model, structure_hash, paths, subjects, columns, about)
         tag = names.measurement_tag(model, variant, series or next(iter(columns)))
-        self._write(names.MEASUREMENT_PLUGIN, tag, measurement.encode(), step)
+        self._log.add(names.MEASUREMENT_PLUGIN, tag, measurement.encode(), step)
 
     def add_plan(
         self,
@@ -342,7 +323,7 @@ class StructureWriter:
             step: Training step from which the plan holds.
         """
         plan = build_plan(teacher, student, pins=pins, policy=policy, stack_policies=stack_policies)
-        self._write(names.PLAN_PLUGIN, names.plan_tag(teacher, student), [plan.SerializeToString()], step)
+        self._log.add(names.PLAN_PLUGIN, names.plan_tag(teacher, student), [plan.SerializeToString()], step)
         self.flush()
 
     def add_summary(self, summary: Any, step: int) -> None:
@@ -352,21 +333,15 @@ class StructureWriter:
             summary: A ``Summary`` message, e.g. of ``torch.utils.tensorboard.summary.scalar``; None writes nothing.
             step: Training step.
         """
-        if self._file is not None and summary is not None:
-            with self._harmless("writing to the event file"):
-                self._file.add_event(event_file.summary_event(summary, step))
+        self._log.add_summary(summary, step)
 
     def flush(self) -> None:
         """Put everything written so far on disk."""
-        if self._file is not None:
-            with self._harmless("writing to the event file"):
-                self._file.flush()
+        self._log.flush()
 
     def close(self) -> None:
         """Flush and close. A shared SummaryWriter stays open."""
-        if self._file is not None:
-            with self._harmless("closing the event file"):
-                self._file.close()
+        self._log.close()
 
     def __enter__(self) -> StructureWriter:
         return self
@@ -392,11 +367,11 @@ class StructureWriter:
     def _write_observation(self, observed: Any, step: int, region: str, structure: bool, variant: str) -> None:
         if structure:
             for recorded in observed.structures.values():
-                self._write_structure(recorded, step, quiet=True)
+                self._log.add_structure(recorded, step, quiet=True)
             between = observed.outside
             if between is not None and (between.operators.rows or between.header.HasField("error")):
                 outside = f"{region}/{variant}" if variant else region
-                self._write_structure(between, step, tag=names.outside_tag(outside), quiet=True)
+                self._log.add_structure(between, step, tag=names.outside_tag(outside), quiet=True)
             for model, measurement in observed.measurements.items():
                 self._write_measurement(model, measurement, step, variant)
         captures = list(observed.attention.values())
@@ -409,57 +384,18 @@ class StructureWriter:
 
     def _write_measurement(self, model: str, measurement: Measurement, step: int, variant: str) -> None:
         tag = names.measurement_tag(model, variant)
-        self._write(names.MEASUREMENT_PLUGIN, tag, measurement.encode(), step, quiet=True)
+        self._log.add(names.MEASUREMENT_PLUGIN, tag, measurement.encode(), step, quiet=True)
 
     def _write_attention(self, model: str, attention: AttentionCapture, example: int | None, step: int) -> None:
         overview, details = self._budget.admit(step, attention, example)
         if overview is None:
             return
         tag = names.attention_overview_tag(model, overview.header.example)
-        self._write(names.ATTENTION_OVERVIEW_PLUGIN, tag, overview.encode(), step, quiet=True)
+        self._log.add(names.ATTENTION_OVERVIEW_PLUGIN, tag, overview.encode(), step, quiet=True)
         for path, blobs in details.items():
-            self._write(names.ATTENTION_DETAIL_PLUGIN, names.attention_detail_tag(model, path), blobs, step, quiet=True)
-
-    def _write_structure(self, structure: Structure, step: int, *, tag: str = "", quiet: bool = False) -> None:
-        header = structure.header
-        tag = tag or names.structure_tag(header.model, header.variant)
-        fingerprint = f"{header.structure_hash} {header.error.SerializeToString()!r}"
-        # Times differ each time; who asks for them wants to see them.
-        measured = header.totals.duration_ns or header.totals.peak_bytes or header.HasField("symbolic")
-        if self._hashes.get(tag) == fingerprint and not measured:
-            return
-        if self._write(names.STRUCTURE_PLUGIN, tag, structure.encode(), step, quiet=quiet):
-            self._hashes[tag] = fingerprint
-
-    def _write(self, plugin: str, tag: str, blobs: Sequence[bytes], step: int, *, quiet: bool = False) -> bool:
-        """One event. Steps of a tag must ascend: the readers disagree about everything else."""
-        if self._file is None:
-            return False
-        last = self._last_step.get(tag)
-        if last is not None and step <= last:
-            text = f"{tag!r} was already written at step {last}; a further record needs a later step, not {step}"
-            if not quiet:
-                raise ValueError(text)
-            self._warn("steps", f"{text}. It is left out.")
-            return False
-        with self._harmless("writing to the event file"):
-            self._file.add_event(event_file.record_event(plugin, tag, blobs, step, _OBSERVED))
-            self._last_step[tag] = step
-            return True
-        return False
-
-    @contextlib.contextmanager
-    def _harmless(self, doing: str) -> Iterator[None]:
-        """A full disk, a lost permission or a fault of ours must not end a training run: warn once and go on."""
-        try:
-            yield
-        except Exception as error:
-            self._warn(doing, f"{doing} failed and is left out ({type(error).__name__}: {error}); training goes on")
-
-    def _warn(self, topic: str, text: str) -> None:
-        if topic not in self._warned:
-            self._warned.add(topic)
-            warnings.warn(f"tb_plugin_structure: {text}", stacklevel=3)
+            self._log.add(
+                names.ATTENTION_DETAIL_PLUGIN, names.attention_detail_tag(model, path), blobs, step, quiet=True
+            )
 
 
 def _rank_and_world_size() -> tuple[int, int]:

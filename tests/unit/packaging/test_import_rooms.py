@@ -32,7 +32,7 @@ def room(rooms: str, packages: str, optional: str = "") -> Room:
     return Room(frozenset(rooms.split()), frozenset(packages.split()), frozenset(optional.split()))
 
 
-WRITING = room("capture records v1 event_file checksum progress", "torch tensorboard numpy google_crc32c")
+WRITING = room("capture records v1 record_log event_file checksum progress", "torch tensorboard numpy google_crc32c")
 ROOMS = {
     "v1": room("", "google"),
     "records": room("v1", "numpy"),
@@ -42,11 +42,12 @@ ROOMS = {
     "distill": room("analysis records v1", "torch numpy", "tqdm"),
     "checksum": room("", "numpy google_crc32c tensorboard"),
     "event_file": WRITING,
+    "record_log": WRITING,
     "writer": WRITING,
     "integrations": room("writer capture records v1", "torch", "lightning pytorch_lightning transformers"),
     "dashboards": room("analysis records v1 checksum", "tensorboard werkzeug numpy"),
     "cli": room(
-        "analysis capture dashboards distill records v1 writer event_file checksum integrations progress",
+        "analysis capture dashboards distill records v1 writer record_log event_file checksum integrations progress",
         "numpy",
         "torch tensorboard tqdm onnx rich",
     ),
