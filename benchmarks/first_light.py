@@ -2,6 +2,9 @@
 
     python benchmarks/first_light.py
 
+With one thread unless asked otherwise. Recording takes the same time whatever the number of threads, so its ratio to a
+pass that several threads make shorter is larger.
+
 All ways are measured in one run, in turn, round after round, so that a busy machine disturbs them alike; the table
 shows medians of elapsed time, and of processor time, which a busy machine disturbs less. "Do-nothing mode" is a
 `TorchDispatchMode` that only passes calls on: what observing a pass costs before anything is recorded. Where
@@ -175,7 +178,7 @@ def table(case: Case, observing: list[Way], tracing: list[Way]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=11, help="timed rounds, after one to warm up")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="torch's threads")
+    parser.add_argument("--threads", type=int, default=1, help="torch's threads; recording itself takes one")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
