@@ -70,10 +70,10 @@ SECTIONS = (
     (
         "Measurement",
         "Quantities that change while the structure stays. The table `measurements` has the columns `path` (string) "
-        "and `subject` (u8: 0 module, 1 parameter), then one f64 column for each quantity; NaN where a row has no "
-        "value. The header describes each column (`quantities`: label, unit, scale, range), so that a reader needs no "
-        "list of names. `<series>` is empty for what a recorded step measured, `monitor` for what StructureMonitor "
-        "logs at its own steps, or the name of a user's quantity. Well-known names are listed below.",
+        "and `subject` (u8: 0 module, 1 parameter, 2 input of the model), then one f64 column for each quantity; NaN "
+        "where a row has no value. The header describes each column (`quantities`: label, unit, scale, range), so that "
+        "a reader needs no list of names. `<series>` is empty for what a recorded step measured, `monitor` for what "
+        "StructureMonitor logs at its own steps, or the name of a user's quantity. Well-known names are listed below.",
         {},
     ),
     (

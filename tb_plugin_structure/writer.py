@@ -30,6 +30,7 @@ from tb_plugin_structure.capture.attention import (
     compare_captures,
     farthest_heads,
 )
+from tb_plugin_structure.capture.gradient_history import GradientHistory
 from tb_plugin_structure.record_log import RecordLog
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.measurement import Measurement
@@ -77,6 +78,7 @@ class StructureWriter:
         self._variant = f"rank{self._rank}" if ranks == "all" and self._world_size > 1 else ""
         self._log = RecordLog(target if self._enabled else None, self._variant)
         self._farthest: dict[str, list[int]] = {}
+        self._gradients = GradientHistory()
         self._budget = AttentionBudget(snapshot_bytes=attention_bytes_per_snapshot, run_bytes=attention_bytes_per_run)
 
     @property
@@ -192,7 +194,12 @@ class StructureWriter:
         Yields:
             The observation, or None on steps that are not recorded.
         """
-        if not self._enabled or every < 1 or (step % every and not pin):
+        is_recorded = self._enabled and every >= 1 and (step % every == 0 or pin)
+        kept = {}
+        if self._enabled and optimizer is not None:
+            with self._log.harmless("looking at gradients"):
+                kept = self._gradients.begin(optimizer, step, is_recorded=is_recorded)
+        if not is_recorded:
             yield None
             return
         if pin:
@@ -207,6 +214,7 @@ class StructureWriter:
             structures=structure,
             **{"progress": self._shows_progress, **options},
         )
+        observed.expect_kept(kept)
         started = False
         with self._log.harmless("recording a step"):
             observed.__enter__()

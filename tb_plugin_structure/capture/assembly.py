@@ -25,7 +25,7 @@ from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import structure_pb2
 
 NOBODY = -2
-"""Owner of what belongs to no record: the gradient of one that ``loss.backward()`` starts from."""
+"""Owner of what belongs to no record: the gradient of one that ``loss.backward()`` starts from, and what follows it."""
 _BACKWARD_ENTRY = "torch/autograd/__init__.py"
 MAXIMUM_INPUTS_DESCRIBED = 256
 
@@ -61,6 +61,14 @@ class Assembly:
             model_of_call[kernel[1]] if kernel[1] >= 0 else NOBODY if starts_backward[site] else OUTSIDE
             for kernel, site in zip(observer.kernels, self.sites, strict=True)
         ]
+        self.losses = [
+            kernel[3][0] for number, kernel in enumerate(observer.kernels) if self.owner[number] == NOBODY and kernel[3]
+        ]
+        """Values that a backward pass started from."""
+        for begin, end in observer.discarded():
+            for number in range(begin, end):
+                if self.owner[number] == OUTSIDE:
+                    self.owner[number] = NOBODY
         metas = self.values.metas
         self.shapes: list[tuple[int, ...]] = [meta[0] for meta in metas]
         for row in self.values.symbolic:
@@ -155,7 +163,8 @@ class Assembly:
         if model is None:
             columns["tensors"] |= self._links_to_models(rows.tolist(), tensors["origin"])
             columns["modules"]["calls"] = [1]
-            columns["module_calls"] = _outside_call(len(operators))
+            losses = [int(local[row]) for row in dict.fromkeys(self.losses) if local[row] >= 0]
+            columns["module_calls"] = _outside_call(len(operators), losses)
         header = structure_pb2.StructureHeader(
             model=model.name if model else "outside",
             model_class=static.model_class.__name__ if static else "outside",
@@ -361,7 +370,8 @@ def _spread_columns(spreads: Sequence[Spread | None]) -> dict[str, Any]:
     }
 
 
-def _outside_call(operators: int) -> dict[str, Any]:
+def _outside_call(operators: int, losses: list[int]) -> dict[str, Any]:
+    """One call that stands for all that ran between the models; it returns what backward passes started from."""
     return {
         "module": [0],
         "parent": [-1],
@@ -370,8 +380,8 @@ def _outside_call(operators: int) -> dict[str, Any]:
         "operator_end": [operators],
         "inputs": [[]],
         "input_names": [[]],
-        "outputs": [[]],
-        "output_names": [[]],
+        "outputs": [losses],
+        "output_names": [["loss"] * len(losses)],
         "raised": [0],
         "modified_after_return": [0],
         "duration_ns": [math.nan],

@@ -311,7 +311,7 @@ def _dispatcher(observer: Observer) -> Callable[..., Any]:
         observer.give_up(error)
 
     def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if observer.paused or (not stack and not observer.outside_is_recorded()):
+        if observer.paused or (not stack and not observer.outside_is_recorded(func, args)):
             return func(*args, **kwargs) if kwargs else func(*args)
         frame: Any = None
         try:

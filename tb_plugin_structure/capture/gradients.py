@@ -11,10 +11,15 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
+from tb_plugin_structure.capture.gradient_history import Kept, was_kept
 from tb_plugin_structure.capture.gradient_norms import has_value, norm_of, values_of
+from tb_plugin_structure.capture.input_order import InputOrder
 from tb_plugin_structure.capture.observer import ObservedModel
 from tb_plugin_structure.capture.output_gradients import OutputGradients
 from tb_plugin_structure.records.measurement import Measurement
+
+_PROBED = 3
+"""Parameters whose gradients are looked at as the optimizer steps: each look waits for the device."""
 
 
 class GradientFlow:
@@ -24,14 +29,25 @@ class GradientFlow:
     several backward passes in a region the last one counts.
     """
 
-    def __init__(self, models: Sequence[ObservedModel], optimizer: torch.optim.Optimizer | None) -> None:
+    def __init__(
+        self,
+        models: Sequence[ObservedModel],
+        optimizer: torch.optim.Optimizer | None,
+        inputs: InputOrder | None = None,
+    ) -> None:
         self._models = models
+        self._optimizer = optimizer
+        self._inputs = inputs
+        self.kept: Kept = {}
+        """Gradients that were used already when the region began."""
+        self._stale: list[dict[str, Tensor]] = [{} for _ in models]
+        self._lost: list[set[str]] = [set() for _ in models]
         self._parameters = [_distinct(model) for model in models]
         self._norms: list[dict[str, Tensor]] = [{} for _ in models]
         self._handles: list[Any] = []
         self._without_hooks: list[Tensor] = []
         self._received = False
-        self._unmade: list[tuple[str, Tensor, dict[str, Tensor]]] = []
+        self._unmade: list[tuple[str, Tensor, int]] = []
         self.outputs = OutputGradients(models)
         self._trained: set[int] | None = None
         if optimizer is not None:
@@ -39,30 +55,59 @@ class GradientFlow:
 
     def start(self) -> None:
         self.outputs.start()
-        for parameters, norms in zip(self._parameters, self._norms, strict=True):
+        if self._inputs is not None:
+            self._inputs.start()
+        if isinstance(self._optimizer, torch.optim.Optimizer):
+            self._handles.append(self._optimizer.register_step_pre_hook(self._steps))
+        for index, parameters in enumerate(self._parameters):
             for path, parameter in parameters:
                 if isinstance(parameter, UninitializedTensorMixin):
-                    self._unmade.append((path, parameter, norms))
+                    self._unmade.append((path, parameter, index))
                 elif parameter.requires_grad:
-                    self._watch(path, parameter, norms)
+                    self._watch(path, parameter, index)
         if self._unmade:  # of lazy modules, which make their parameters right before their first forward
             self._handles.append(register_module_forward_hook(self._watch_made))
 
-    def _watch(self, path: str, parameter: Tensor, norms: dict[str, Tensor]) -> None:
+    def _watch(self, path: str, parameter: Tensor, index: int) -> None:
         if parameter._backward_hooks is None:
             self._without_hooks.append(parameter)
-        self._handles.append(parameter.register_hook(_measure(path, norms)))
+        norms, stale = self._norms[index], self._stale[index]
+        measure = _measure(path, norms)
+
+        def hook(gradient: Tensor) -> None:
+            if self.kept and path not in norms and was_kept(parameter, self.kept) and parameter.grad is not None:
+                stale[path] = norm_of(parameter.grad)
+            measure(gradient)
+
+        self._handles.append(parameter.register_hook(hook if self.kept else measure))
+
+    def _steps(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The optimizer steps within the region: with the gradients that arrived, or are they gone?"""
+        if any(map(callable, (*args[1:], *kwargs.values()))):
+            return  # a closure, which makes them only now
+        for norms, parameters, lost in zip(self._norms, self._parameters, self._lost, strict=True):
+            arrived = [(path, p) for path, p in parameters if path in norms and self._holds(p)]
+            probes = [(norms[path], p.grad) for path, p in arrived[:_PROBED]]
+            if arrived and (all(p.grad is None for _, p in arrived) or all(_is_gone(*probe) for probe in probes)):
+                lost.update(path for path, _ in arrived)
+            else:
+                lost.clear()
+
+    def _holds(self, parameter: Tensor) -> bool:
+        return self._trained is not None and id(parameter) in self._trained
 
     def _watch_made(self, *_: Any) -> None:
         made = [each for each in self._unmade if not isinstance(each[1], UninitializedTensorMixin)]
         if made:
             self._unmade = [each for each in self._unmade if isinstance(each[1], UninitializedTensorMixin)]
-            for path, parameter, norms in made:
+            for path, parameter, index in made:
                 if parameter.requires_grad:
-                    self._watch(path, parameter, norms)
+                    self._watch(path, parameter, index)
 
     def stop(self) -> None:
         self.outputs.stop()
+        if self._inputs is not None:
+            self._inputs.stop()
         for handle in self._handles:
             handle.remove()
         for parameter in self._without_hooks:
@@ -87,7 +132,9 @@ class GradientFlow:
         Quantities of parameters: ``gradient_norm`` (L2), ``gradient_reached`` (1 or 0, of those that require a
         gradient), ``requires_grad``, ``in_optimizer``. Of modules: ``gradient_norm`` of all parameters at or below;
         ``output_gradient_norm`` (L2 over all outputs and calls) and ``output_gradient_reached`` (1 or 0) of modules
-        that returned something differentiable.
+        that returned something differentiable. Only where it is the case, of parameters ``stale_gradient`` (1: the
+        gradient was added to one that the optimizer had stepped with) and ``lost_gradient`` (1: it was gone when the
+        optimizer stepped); of inputs, where another model has the same, ``input_order``.
         """
         ran = self._received or any(self._norms) or self.outputs.arrived
         if not ran and self._trained is None:
@@ -137,7 +184,27 @@ class GradientFlow:
         if outputs:
             columns["output_gradient_norm"] = [math.nan] * (len(paths) - len(output_norms)) + output_norms
             columns["output_gradient_reached"] = [math.nan] * (len(paths) - len(output_norms)) + output_reached
+        stale = [path for path, norm in self._stale[index].items() if has_value(norm) and float(norm) > 0]
+        for name, those in (("stale_gradient", stale), ("lost_gradient", sorted(self._lost[index]))):
+            if those:
+                marked = set(those)
+                columns[name] = [
+                    float(path in marked) if subject == 1 else math.nan
+                    for path, subject in zip(paths, subjects, strict=True)
+                ]
+        orders = self._inputs.of_model(index) if self._inputs is not None else {}
+        if orders:
+            columns = {name: [*values, *[math.nan] * len(orders)] for name, values in columns.items()}
+            columns["input_order"] = [*[math.nan] * len(paths), *map(float, orders.values())]
+            paths, subjects = [*paths, *orders], [*subjects, *[2] * len(orders)]
         return Measurement.build(model.name, structure_hash, paths, subjects, columns)
+
+
+def _is_gone(norm: Tensor, gradient: Tensor | None) -> bool:
+    """Whether nothing is left of a gradient that was not zero."""
+    if not has_value(norm) or not float(norm) > 0:
+        return False
+    return gradient is None or not bool(gradient.any())
 
 
 def _distinct(model: ObservedModel) -> list[tuple[str, Tensor]]:

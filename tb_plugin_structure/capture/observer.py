@@ -66,6 +66,8 @@ class Observer:
         self.also_reads: dict[int, list[int]] = {}
         self.failures: list[Failure] = []
         self.had_backward = False
+        self._after_backward = 0
+        self._discarded: list[tuple[int, int]] = []
         self.paused = 0
         self.fault: Exception | None = None
         self._counted = 0
@@ -163,11 +165,35 @@ class Observer:
 
     # ---- kernels
 
-    def outside_is_recorded(self) -> bool:
-        """Whether a kernel that runs in no module call counts: not in a backward pass, and not after one."""
-        if not self.had_backward and _in_backward() != -1:
+    def outside_is_recorded(self, kernel: Any, arguments: Sequence[Any]) -> bool:
+        """Whether a kernel that runs in no module call is recorded: not in a backward pass. After one, only what reads
+        a value of this step while gradients are enabled: it belongs to a further loss if a further backward pass
+        follows (:attr:`discarded`), and is a metric if none does."""
+        if _in_backward() != -1:
             self.had_backward = True
-        return not self.had_backward
+            self._after_backward = len(self.kernels)
+            return False
+        if not self.had_backward or (torch.is_grad_enabled() and any(map(self._was_made, arguments))):
+            return True
+        if arguments and getattr(getattr(kernel, "_schema", None), "is_mutable", False):
+            # New weights without an optimizer (sharpness-aware minimisation, a moving average): values of their own.
+            written = arguments[0] if isinstance(arguments[0], (list, tuple)) else arguments[:1]
+            for tensor in written:
+                if isinstance(tensor, Tensor):
+                    self.values.forget(tensor)
+        return False
+
+    def _was_made(self, value: Any) -> bool:
+        """Whether an argument is a tensor that a recorded kernel made, or a list with one."""
+        if isinstance(value, (list, tuple)):
+            return any(map(self._was_made, value))
+        reference = self.values.references.get(id(value))
+        return reference is not None and reference() is value and self.values.producers[reference.row] >= 0
+
+    def discarded(self) -> list[tuple[int, int]]:
+        """Ranges of kernels that followed the last backward pass over their values: those among them that run in no
+        module call are no part of a loss."""
+        return [*self._discarded, *([(self._after_backward, len(self.kernels))] if self.had_backward else [])]
 
     def kernel_failed(self, error: BaseException, name: str, inputs: Sequence[Tensor]) -> None:
         failure = Failure(error, self.stack[-1] if self.stack else OUTSIDE)
@@ -204,7 +230,9 @@ class Observer:
             if not model.autocast:
                 model.autocast = provenance.autocast_dtype(("cpu", "cuda"))
             model.training = module.training
-            self.had_backward = False  # a further pass: what comes after it counts again
+            if self.had_backward:  # a further pass: what comes after it counts again
+                self._discarded.append((self._after_backward, len(self.kernels)))
+                self.had_backward = False
             entry.inputs = [
                 (name, self.current(tensor, Source(INPUT, model.name, name)))
                 for name, tensor in named_arguments(args, {})

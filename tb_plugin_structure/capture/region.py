@@ -19,8 +19,10 @@ from tb_plugin_structure.capture.collection import without_collection
 from tb_plugin_structure.capture.dispatch import OUTSIDE
 from tb_plugin_structure.capture.errors import CaptureFailed
 from tb_plugin_structure.capture.failures import explain
+from tb_plugin_structure.capture.gradient_history import Kept
 from tb_plugin_structure.capture.gradients import GradientFlow
 from tb_plugin_structure.capture.importers import structure_of_program
+from tb_plugin_structure.capture.input_order import InputOrder
 from tb_plugin_structure.capture.listening import ListeningObserver
 from tb_plugin_structure.capture.memory import measure_memory
 from tb_plugin_structure.capture.modules import without_local_wrappers
@@ -86,7 +88,8 @@ class Region:
         self._records_structures = structures
         self._observer = (Observer if structures else ListeningObserver)(self._observed, listeners)
         self._optimizer = optimizer
-        self._gradients = GradientFlow(self._observed, optimizer) if gradients and structures else None
+        inputs = InputOrder(self._observed, self._observer)
+        self._gradients = GradientFlow(self._observed, optimizer, inputs) if gradients and structures else None
         kernels = self._observer.kernels
         self._progress = Progress(
             f"Recording {', '.join(models)}",
@@ -98,6 +101,11 @@ class Region:
         self._strict = False
         self._may_defer = False
         self._exits = contextlib.ExitStack()
+
+    def expect_kept(self, kept: Kept) -> None:
+        """Say which gradients the optimizer has stepped with already, before the region begins."""
+        if self._gradients is not None:
+            self._gradients.kept = kept
 
     def __enter__(self) -> Region:
         with contextlib.ExitStack() as stack:

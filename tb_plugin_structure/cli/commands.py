@@ -103,6 +103,8 @@ class Loaded(NamedTuple):
     files: EventFiles
     key: Key
     structure: Structure
+    step: int | None = None
+    """The step that was asked for; None for the latest."""
 
 
 def _load_pair(options: argparse.Namespace) -> tuple[Loaded, Loaded]:
@@ -112,14 +114,14 @@ def _load_pair(options: argparse.Namespace) -> tuple[Loaded, Loaded]:
         if model:
             raise AddressError("name a second record, or a log directory with the models 'teacher' and 'student'")
         files = EventFiles.read(path)
-        return Loaded(files, *files.find("teacher", step)), Loaded(files, *files.find("student", step))
+        return Loaded(files, *files.find("teacher", step), step), Loaded(files, *files.find("student", step), step)
     return _load(options.teacher), _load(options.student)
 
 
 def _load(address: str) -> Loaded:
     path, model, step = split_address(address)
     files = EventFiles.read(path)
-    return Loaded(files, *files.find(model, step))
+    return Loaded(files, *files.find(model, step), step)
 
 
 def _pins(options: argparse.Namespace) -> dict[str, str | None]:
@@ -178,8 +180,8 @@ def _kind(number: int) -> str:
 
 
 def _audited(options: argparse.Namespace) -> AuditReport:
-    (_, _, teacher), (files, key, student) = _load_pair(options)
-    outside, measured = files.beside(key)
+    (_, _, teacher, _), (files, key, student, step) = _load_pair(options)
+    outside, measured = files.beside(key, step)
     measurements = {
         role: measured[structure.name]
         for role, structure in (("teacher", teacher), ("student", student))
@@ -268,7 +270,7 @@ def _export_page(options: argparse.Namespace) -> int:
         )
     alone = options.student is None and split_address(options.teacher)[1]
     loaded = (_load(options.teacher),) if alone else _load_pair(options)
-    sides = [Side(*each) for each in loaded]
+    sides = [Side(each.files, each.key, each.structure, step=each.step) for each in loaded]
     if not alone and loaded[0].files.path.resolve() != loaded[-1].files.path.resolve():
         sides = list(distinct(*sides))
     teacher, student = sides[0], None if alone else sides[1]

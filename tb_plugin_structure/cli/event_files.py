@@ -13,6 +13,7 @@ from tb_plugin_structure.progress import Progress
 from tb_plugin_structure.records import names
 from tb_plugin_structure.records.blobs import RecordError
 from tb_plugin_structure.records.measurement import Measurement
+from tb_plugin_structure.records.steps import step_beside
 from tb_plugin_structure.records.structure import Structure
 
 _PLUGINS = (names.STRUCTURE_PLUGIN, names.MEASUREMENT_PLUGIN)
@@ -80,6 +81,9 @@ class EventFiles:
     def find(self, model: str = "", step: int | None = None) -> tuple[Key, Structure]:
         """The record of a model ("teacher", "run/teacher", "teacher/variant"), at a step or the latest.
 
+        A structure that did not change is not written again: at a recorded step without one the last one before it
+        holds.
+
         Raises:
             AddressError: When no or several models fit; the message lists them.
         """
@@ -98,21 +102,32 @@ class EventFiles:
         steps = {key.step: key for key in keys if _model_name(key) == fitting[0]}
         if step is None:
             step = max(steps)
-        if step not in steps:
-            raise AddressError(f"{fitting[0]!r} has no record at step {step}; it has steps {sorted(steps)}")
-        return steps[step], Structure.decode(self.records[steps[step]])
+        held = max((other for other in steps if other <= step), default=None)
+        if held is None or step not in self._recorded_steps(steps[held].run):
+            known = sorted(self._recorded_steps(next(iter(steps.values())).run))
+            listed = str(known) if len(known) < 10 else f"{known[:3]} … {known[-3:]}".replace("] … [", ", …, ")
+            raise AddressError(f"{fitting[0]!r} has no record at step {step}; it has steps {listed}")
+        return steps[held], Structure.decode(self.records[steps[held]])
 
-    def beside(self, key: Key) -> tuple[Structure | None, dict[str, Measurement]]:
-        """What was recorded in the same run, at the nearest step: what ran between the models, and measurements by
-        model. (A structure that did not change is not written again, so steps need not be equal.)"""
+    def _recorded_steps(self, run: str) -> set[int]:
+        return {key.step for key in self.records if key.run == run}
+
+    def beside(self, key: Key, step: int | None = None) -> tuple[Structure | None, dict[str, Measurement]]:
+        """What was recorded in the same run: what ran between the models, and measurements by model.
+
+        A structure that did not change is not written again: it holds until the next one of its tag. Of the records of
+        that time the latest count, or the latest until `step`; where there are none, the nearest.
+        """
         outside: Structure | None = None
         measurements: dict[str, Measurement] = {}
-        nearest: dict[str, Key] = {}
-        for other in sorted(self.records):
+        end = min(
+            (other.step for other in self.records if other[:2] == key[:2] and other.step > key.step), default=None
+        )
+        series: dict[str, list[int]] = {}
+        for other in self.records:
             if other.run == key.run and other.tag.startswith(("outside/", "measurement/")):
-                best = nearest.get(other.tag)
-                if best is None or abs(other.step - key.step) < abs(best.step - key.step):
-                    nearest[other.tag] = other
+                series.setdefault(other.tag, []).append(other.step)
+        nearest = {tag: Key(key.run, tag, step_beside(known, key.step, end, step)) for tag, known in series.items()}
         measured = [tag for tag in nearest if tag.startswith("measurement/")]
         for model, tag in names.of_variant(measured, names.variant_of(key.tag)).items():
             with contextlib.suppress(RecordError):

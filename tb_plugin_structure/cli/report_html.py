@@ -46,6 +46,8 @@ class Side:
     structure: Structure
     folder: str = ""
     """In front of the run's name, where the same run of two log directories would be one."""
+    step: int | None = None
+    """The step that was asked for; None for the latest."""
 
     @property
     def shown(self) -> Key:
@@ -87,7 +89,7 @@ def report_html(teacher: Side, student: Side | None, *, policy: str = "copy", pi
         for name, value in side.shown._asdict().items()
     }
     if student is not None:
-        outside, measured_beside = student.files.beside(student.key)
+        outside, measured_beside = student.files.beside(student.key, student.step)
         of_roles = {
             role: measured_beside[side.structure.name]
             for role, side in (("teacher", teacher), ("student", student))

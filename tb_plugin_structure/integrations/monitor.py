@@ -138,10 +138,14 @@ class StructureMonitor:
             if self._enabled and _due(self._step, self._pictures_every):
                 stack.enter_context(self._watched())
             observation = None
-            if self._enabled and _due(self._step, self._record_every):
+            if self._enabled and self._record_every:
                 observation = stack.enter_context(
                     self._writer.record_step(
-                        self._models, step=self._step, optimizer=self._optimizer, attention=self._attention
+                        self._models,
+                        step=self._step,
+                        optimizer=self._optimizer,
+                        every=self._record_every,
+                        attention=self._attention,
                     )
                 )
             yield observation

@@ -15,7 +15,7 @@ from tb_plugin_structure.v1 import columns_pb2, measurement_pb2
 
 _KEYS = (
     Field("path", "string", "module or parameter path"),
-    Field("subject", "u8", "0 module, 1 parameter"),
+    Field("subject", "u8", "0 module, 1 parameter, 2 input of the model"),
 )
 
 

@@ -104,6 +104,19 @@ KNOWN: Final = (
         scale="category",
         categories=NO_YES,
     ),
+    Quantity(
+        "stale_gradient",
+        "whether the gradient was added to one that the optimizer had stepped with",
+        scale="category",
+        categories=NO_YES,
+    ),
+    Quantity("lost_gradient", "whether the gradient was gone when the optimizer stepped", "", "category", "", NO_YES),
+    Quantity(
+        "input_order",
+        "whether the models of the step were given the same examples in the same order",
+        scale="category",
+        categories=("same order", "another order", "other examples"),
+    ),
     Quantity("weight_norm", "L2 norm of all floating-point parameters at or below", scale="log", sum="squares"),
     Quantity("weight_std", "standard deviation of all elements of the parameters at or below", scale="log"),
     Quantity(

@@ -34,6 +34,8 @@ class Made:
         scale: The product of the numbers that its result was multiplied with in the loss.
         role: Model whose own kernel it is; "" for the loss.
         inputs: Rows of its tensors, in the record of the loss or of that model.
+        structure: That record.
+        operator: Name of the operator that it is part of: ``dropout``.
     """
 
     kernel: str
@@ -42,6 +44,13 @@ class Made:
     scale: float
     role: str
     inputs: tuple[int, ...]
+    structure: Structure
+    operator: str
+
+    def producer(self, tensor: int) -> str:
+        """Base name of the kernel that made one of its tensors; "" for none."""
+        kernel = int(self.structure.tensors["producer"][tensor])
+        return base_name(self.structure.kernels.text("name", kernel)) if kernel >= 0 else ""
 
 
 def made_by(loss: RecordedLoss, sides: Mapping[str, Side], tensor: int) -> Made | None:
@@ -65,7 +74,9 @@ def made_by(loss: RecordedLoss, sides: Mapping[str, Side], tensor: int) -> Made 
                 scale *= factor
             tensor = int(inputs[0])
             continue
-        return Made(name, arguments, structure.shape(tensor), scale, role, tuple(map(int, inputs)))
+        operator = structure.operators.text("name", int(structure.kernels["operator"][kernel]))
+        read = tuple(map(int, inputs))
+        return Made(name, arguments, structure.shape(tensor), scale, role, read, structure, operator)
 
 
 def is_layer(made: Made | None, loss: RecordedLoss, sides: Mapping[str, Side]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -39,6 +40,17 @@ class RecordedLoss:
             roles = frozenset().union(*(self.origin.get(t, frozenset()) for t in self.inputs(kernel)))
             for tensor in outside.kernels.values("outputs", kernel).tolist():
                 self.origin.setdefault(tensor, roles)
+        self.losses = outside.module_calls.values("outputs", 0).tolist() if outside.module_calls.rows else []
+        """Values that a backward pass started from; none where it ran after the region, or the record is an old one."""
+
+    @cached_property
+    def part_of_loss(self) -> frozenset[int]:
+        """Values that one of the losses was computed from, and these themselves."""
+        found = set(self.losses)
+        for kernel in range(self.outside.kernels.rows - 1, -1, -1):
+            if not found.isdisjoint(self.outside.kernels.values("outputs", kernel).tolist()):
+                found.update(self.inputs(kernel))
+        return frozenset(found)
 
     def inputs(self, kernel: int) -> list[int]:
         return [int(t) for t in self.outside.kernels.values("inputs", kernel)]

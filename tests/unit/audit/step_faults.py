@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tb_plugin_structure import align
+from tb_plugin_structure import StructureWriter, align
 from tb_plugin_structure.analysis.audit import Finding, audit
 from tb_plugin_structure.capture import observe
 from tb_plugin_structure.capture.region import Region
@@ -100,6 +101,89 @@ def sound(t: Pass, s: Pass, adapter: nn.Module) -> Tensor:
 def wide() -> nn.Module:
     """A student whose maps hold as many numbers as the teacher's, at twice the side."""
     return Net(4, stride=1)
+
+
+def loop(steps: int, zero: Callable[[torch.optim.Optimizer, str], Any]) -> dict[str, list[Finding]]:
+    """The last of some recorded steps of a training loop. `zero` is called "first", before each backward pass,
+    "between" it and the optimizer's step, and "last"."""
+    torch.manual_seed(0)
+    teacher, student = Net(16).eval().requires_grad_(False), Net(8)
+    optimizer = torch.optim.SGD(student.parameters(), 0.1)
+    region = None
+    with tempfile.TemporaryDirectory() as folder, StructureWriter(folder) as writer:
+        for number in range(steps):
+            models = {"teacher": teacher, "student": student}
+            with writer.record_step(models, step=number, optimizer=optimizer, attention=False) as region:
+                with torch.no_grad():
+                    taught = teacher(IMAGES)[0]
+                loss = 16 * kd(taught, student(IMAGES)[0])
+                zero(optimizer, "first")
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+                zero(optimizer, "between")
+                optimizer.step()
+            zero(optimizer, "last")
+    assert region is not None
+    return audited(region)
+
+
+def zeroing(when: str, *, to_none: bool = True) -> Callable[[torch.optim.Optimizer, str], Any]:
+    return lambda optimizer, now: optimizer.zero_grad(to_none) if now == when else None
+
+
+def batches(order: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor] = lambda x: x) -> dict[str, Any]:
+    """A step in which the teacher is given the batch in some order, and what it gives is put into another."""
+    torch.manual_seed(0)
+    teacher, student = Net(16).eval().requires_grad_(False), Net(8)
+    with observe({"teacher": teacher, "student": student}) as region:
+        with torch.no_grad():
+            taught = back(teacher(order(IMAGES))[0])
+        (16 * kd(taught, student(IMAGES)[0])).backward()
+    return audited(region)
+
+
+def attended(dropped: int) -> dict[str, list[Finding]]:
+    """A step that compares attention: probabilities (0), or what dropout left of them (1)."""
+
+    class Attending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query, self.drop = nn.Linear(8, 8), nn.Dropout(0.5)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            attention = (self.query(x) @ x.transpose(1, 2)).softmax(-1)
+            return attention, self.drop(attention)
+
+    teacher, student = Attending().eval().requires_grad_(False), Attending()
+    tokens = torch.linspace(-1, 1, 2 * 5 * 8).reshape(2, 5, 8)
+    with observe({"teacher": teacher, "student": student}) as region:
+        F.mse_loss(student(tokens)[dropped], teacher(tokens)[0]).backward()
+    return audited(region)
+
+
+class Half(nn.Module):
+    """Logits [batch, 10] of vectors, in float16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 10, dtype=torch.float16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x)
+
+
+def half_step(scale: float) -> dict[str, list[Finding]]:
+    """A step in float16, of a tiny loss that is multiplied by `scale`."""
+    torch.manual_seed(0)
+    teacher, student = Half().eval().requires_grad_(False), Half()
+    vectors = torch.linspace(-1, 1, 4 * 8, dtype=torch.float16).reshape(4, 8)
+    with observe({"teacher": teacher, "student": student}) as region:
+        (F.mse_loss(student(vectors), teacher(vectors)) * 1e-7 * scale).backward()
+    return audited(region)
+
+
+def cosine(t: Pass, s: Pass, adapter: nn.Module) -> Tensor:
+    return F.cosine_similarity(adapter(s[1]).flatten(1), t[1].flatten(1)).mean()
 
 
 def labelled(term: Callable[[Pass, Pass, nn.Module], Any]) -> Loss:
@@ -215,6 +299,38 @@ FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dic
         lambda: language_step(
             lambda s, t, ids: F.cross_entropy(s["logits"][:, :-1].flatten(0, 1), ids[:, 1:].flatten())
         ),
+    ),
+    "gradients-not-zeroed": (
+        lambda: loop(2, lambda optimizer, now: None),
+        lambda: loop(2, zeroing("first", to_none=False)),
+    ),
+    "gradients-lost": (
+        lambda: loop(1, zeroing("between")),
+        lambda: loop(2, zeroing("last")),
+    ),
+    "batch-norm-fixed": (
+        lambda: findings(sound, prepare=lambda student: student.bn_1.eval()),
+        lambda: findings(sound),
+    ),
+    "gradient-underflow": (
+        lambda: half_step(1.0),
+        lambda: half_step(2.0**23),
+    ),
+    "inputs-differ": (
+        lambda: batches(lambda x: x[[2, 0, 3, 1]]),
+        lambda: batches(lambda x: x.clone()),
+    ),
+    "dropout-before-comparison": (
+        lambda: attended(1),
+        lambda: attended(0),
+    ),
+    "targets-are-logits": (
+        lambda: findings(labelled(lambda t, s, a: F.cross_entropy(s[0], t[0]))),
+        lambda: findings(labelled(lambda t, s, a: F.cross_entropy(s[0], t[0].softmax(-1)))),
+    ),
+    "similarity-minimised": (
+        lambda: findings(labelled(cosine)),
+        lambda: findings(labelled(lambda t, s, a: 1 - cosine(t, s, a))),
     ),
     "loss-times-zero": (
         lambda: findings(labelled(lambda t, s, a: 0.0 * F.mse_loss(a(s[1]), t[1]))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tb_plugin_structure import StructureWriter
 from tb_plugin_structure.analysis.audit import Finding
 from tb_plugin_structure.capture import observe
 
@@ -22,14 +24,18 @@ from .step_faults import (
     Pass,
     Quantised,
     audited,
+    batches,
+    cosine,
     findings,
     kd,
     labelled,
+    loop,
     norm,
     rules,
     seen,
     sound,
     wide,
+    zeroing,
 )
 
 
@@ -336,3 +342,128 @@ def one_step_of_both(loss: Callable[[Pass, Pass], torch.Tensor]) -> dict[str, li
     with observe(models, optimizer=optimizer) as region:
         loss(models["teacher"](IMAGES), models["student"](IMAGES)).backward()
     return audited(region)
+
+
+@pytest.mark.parametrize("when", ["first", "last"])
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_that_are_zeroed_anywhere_are_left_alone(when: str, to_none: bool) -> None:
+    found = loop(3, zeroing(when, to_none=to_none))
+    assert not {"gradients-not-zeroed", "gradients-lost"} & set(found)
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_that_are_zeroed_before_the_step_are_lost(to_none: bool) -> None:
+    (finding,) = loop(1, zeroing("between", to_none=to_none))["gradients-lost"]
+    assert finding.message == (
+        "the gradients of 10 parameters were zeroed before the optimizer stepped, first conv_1.weight"
+    )
+
+
+def test_gradients_of_several_batches_may_add_up() -> None:
+    """A step of the optimizer every third batch, gradients zeroed after it or at the first of the next three."""
+    teacher, student = Net(16).eval().requires_grad_(False), Net(8)
+    optimizer = torch.optim.SGD(student.parameters(), 0.1)
+    with tempfile.TemporaryDirectory() as folder, StructureWriter(folder) as writer:
+        for number in range(9):
+            models = {"teacher": teacher, "student": student}
+            with writer.record_step(models, step=number, optimizer=optimizer, attention=False) as region:
+                if number % 3 == 0 and number > 3:
+                    student.zero_grad()
+                (kd(teacher(IMAGES)[0], student(IMAGES)[0]) / 3).backward()
+                if number % 3 == 2:
+                    optimizer.step()
+            if number == 2:
+                optimizer.zero_grad()
+            assert "gradients-not-zeroed" not in audited(region)
+
+
+def test_a_batch_that_is_put_back_into_order_is_left_alone() -> None:
+    assert "inputs-differ" not in rules(batches(lambda x: x[[2, 0, 3, 1]], lambda y: y[[1, 3, 0, 2]]))
+
+
+def test_two_views_of_a_batch_are_no_warning() -> None:
+    (finding,) = batches(lambda x: x.flip(-1))["inputs-differ"]
+    assert finding.severity == "info"
+
+
+def test_a_term_that_is_not_added_is_named() -> None:
+    def forgotten(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        kd(t[0], s[0])
+        return F.cross_entropy(s[0], LABELS)
+
+    (finding,) = findings(forgotten)["teacher-unused"]
+    assert finding.message.startswith("kl_div (")
+    assert finding.message.endswith(" compares the student with the teacher, and is no part of the loss")
+
+
+def test_a_loss_of_the_teachers_logits_alone_is_no_loss_of_the_student() -> None:
+    found = findings(lambda t, s, a: F.mse_loss(a(t[1][:, :16]), t[1]))
+    assert found["student-without-gradient"][0].message.endswith("the loss is computed from nothing of it")
+
+
+def test_a_further_loss_after_a_backward_pass_counts() -> None:
+    teacher, student = Net(16).eval().requires_grad_(False), Net(8)
+    with observe({"teacher": teacher, "student": student}) as region:
+        taught, learnt = teacher(IMAGES)[0], student(IMAGES)[0]
+        F.cross_entropy(learnt, LABELS).backward(retain_graph=True)
+        (16 * F.kl_div(learnt.softmax(-1), taught.softmax(-1), reduction="batchmean")).backward()
+        (learnt.argmax(-1) == taught.argmax(-1)).float().mean()
+    found = audited(region)
+    assert "kl-div-arguments" in found
+    assert "teacher-unused" not in found
+    assert region.outside is not None
+    assert "argmax" not in region.outside.operators.column_texts("name")
+
+
+def test_cross_entropy_by_hand_without_its_sign_is_found() -> None:
+    def by_hand(sign: int) -> Loss:
+        return lambda t, s, a: sign * (t[0].softmax(-1) * s[0].log_softmax(-1)).sum(-1).mean()
+
+    (finding,) = findings(by_hand(1))["distance-maximised"]
+    assert "the teacher's probabilities times the student's log-probabilities" in finding.message
+    assert not rules(findings(by_hand(-1))) & {"distance-maximised"}
+
+
+def test_negatives_may_be_pushed_away() -> None:
+    def contrasted(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        return cosine((t[0], t[1].roll(1, 0)), s, adapter) - cosine(t, s, adapter)
+
+    assert "similarity-minimised" not in findings(labelled(contrasted))
+
+
+def test_new_weights_between_two_passes_make_no_repeated_computation() -> None:
+    """Sharpness-aware minimisation moves the weights between two passes over one batch."""
+    teacher, student = Net(16).eval().requires_grad_(False), Net(8)
+    with observe({"teacher": teacher, "student": student}) as region:
+        for _ in range(2):
+            kd(teacher(IMAGES)[0].clone(), student(IMAGES)[0]).backward()
+            with torch.no_grad():
+                for parameter in student.parameters():
+                    parameter.add_(0.01)
+    assert not [finding for finding in audited(region).get("repeated-computation", ()) if finding.subject == "student"]
+
+
+def test_a_generators_parameters_are_no_adapter() -> None:
+    """Data-free distillation: what the generator makes is what both models are given."""
+    teacher, student, generator = Net(16).eval().requires_grad_(False), Net(8), nn.Linear(8, 3 * 16 * 16)
+    optimizer = torch.optim.SGD(student.parameters(), 0.1)
+    with observe({"teacher": teacher, "student": student}, optimizer=optimizer) as region:
+        made = generator(torch.ones(4, 8)).reshape(4, 3, 16, 16).detach()
+        (16 * kd(teacher(made)[0], student(made)[0])).backward()
+    assert "adapter-not-in-optimizer" not in audited(region)
+
+
+def test_a_softmax_along_one_side_of_a_map_is_found() -> None:
+    def along(axis: int) -> Loss:
+        return labelled(
+            lambda t, s, a: F.kl_div(a(s[1]).log_softmax(axis), t[1].softmax(axis), reduction="none").sum(axis).mean()
+        )
+
+    (first, _) = findings(along(-1))["softmax-over-positions"]
+    assert first.message.endswith("softmax over the width alone of the student's [batch, channels, height, width]")
+    assert "softmax-over-positions" not in findings(along(1))
+
+
+def test_batch_norm_that_keeps_its_statistics_is_mentioned() -> None:
+    (finding,) = findings(sound, prepare=lambda student: student.bn_1.eval())["batch-norm-fixed"]
+    assert (finding.severity, finding.module_path) == ("info", "bn_1")

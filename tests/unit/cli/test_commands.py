@@ -135,6 +135,34 @@ def test_what_was_recorded_beside_the_models_is_audited_too(tmp_path: Path, caps
     assert "the optimizer holds 4 parameters of the teacher" in found["teacher-in-optimizer"]
 
 
+def test_of_several_recorded_steps_the_latest_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The structures do not change and are written at step 0 alone; the loss forgets the teacher from step 2 on."""
+    import torch
+
+    from tb_plugin_structure import StructureWriter
+
+    from .toy_models import student, teacher
+
+    models = {"teacher": teacher().eval().requires_grad_(False), "student": student()}
+    image = torch.randn(2, 3, 16, 16)
+    optimizer = torch.optim.SGD(models["student"].parameters(), 0.1)
+    with StructureWriter(tmp_path) as writer:
+        for step in range(3):
+            with writer.record_step(models, step=step, optimizer=optimizer, attention=False):
+                theirs, mine = (model(image) for model in models.values())
+                optimizer.zero_grad()
+                torch.nn.functional.mse_loss(mine, theirs if step < 2 else torch.zeros_like(mine)).backward()
+
+    def found(*records: str) -> set[str]:
+        code, out, _ = run(capsys, "audit", *records, "--format", "json")
+        assert code == 0
+        return {finding["rule"] for finding in json.loads(out)["findings"]}
+
+    assert "teacher-unused" in found(str(tmp_path))
+    assert "teacher-unused" in found(f"{tmp_path}@2")
+    assert "teacher-unused" not in found(f"{tmp_path}:teacher@1", f"{tmp_path}:student@1")
+
+
 def test_diff_of_a_record_with_itself_has_no_change(logdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     teacher, student = f"{logdir}:teacher", f"{logdir}:student"
     assert run(capsys, "diff", teacher, teacher, "--fail-on", "any-change")[0] == 0

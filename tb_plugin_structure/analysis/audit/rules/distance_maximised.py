@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.loss_terms import distances, weight_of
-from tb_plugin_structure.analysis.audit.measured import parameters_with
+from tb_plugin_structure.analysis.audit.loss_terms import cross_entropies, distances, weight_of
+from tb_plugin_structure.analysis.audit.measured import student_is_fixed
 from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
 
 
@@ -19,15 +19,19 @@ from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
 )
 def distance_maximised(context: Context) -> Iterator[Finding]:
     loss = recorded_loss(context)
-    if loss is None or _is_fixed(context):
+    if loss is None or student_is_fixed(context):
         return
     for term in distances(loss):
         weight = weight_of(loss, term.result)
         if weight.factor < 0:
             yield Finding(f"{loss.where(term.kernel)} is weighted by {weight.factor:g}", subject="outside")
-
-
-def _is_fixed(context: Context) -> bool:
-    """Whether the optimizer of the step holds nothing of the student: something else is trained against it."""
-    left_out = parameters_with(context, "student", "in_optimizer", 0.0)
-    return bool(left_out) and not parameters_with(context, "student", "in_optimizer", 1.0)
+    sides = {side.role: side for side in context.sides}
+    for term in cross_entropies(loss, sides):
+        weight = weight_of(loss, term.result)
+        if weight.factor > 0 and weight.is_complete and weight.end in loss.losses:
+            yield Finding(
+                f"{loss.where(term.kernel)}: the teacher's probabilities times the student's log-probabilities, which "
+                "are negative, are added to the loss",
+                subject="outside",
+                fix="Subtract it: cross entropy is -(teacher * log_softmax(student)).sum(-1).mean().",
+            )

@@ -49,6 +49,13 @@ def modified_after_return(context: Context) -> Iterator[Finding]:
             for call in changed
             if structure.call_children[call] and _is_stage_or_block(side, call) and _feature_changes(side, call)
         ]
+        hooked = {path for hooking, path in context.hooked if hooking is side}
+        meant = [call for call in changed if structure.call_path(call) in hooked]
+        if meant:
+            path = structure.call_path(meant[0])
+            yield side.found(
+                f"what a hook on {path} is given changes in place before the loss reads it", path, severity="warning"
+            )
         if changed:
             first = (outer or changed)[0]
             paths = counted(len({structure.call_path(call) for call in changed}), "module")

@@ -1,4 +1,4 @@
-"""A softmax of a language model's logits runs over the positions instead of the vocabulary."""
+"""A softmax of scores runs over positions: over the tokens of a text, over the columns or rows of a map."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tb_plugin_structure.analysis.audit.loss_names import softmaxes_of_the_loss
 @rule(
     "softmax-over-positions",
     severity="error",
-    explanation="The logits become probabilities over the positions of a text, not over its next token: dim=1 of "
-    "[batch, tokens, vocabulary] is the tokens.",
-    fix="Give softmax and log_softmax dim=-1.",
+    explanation="The logits become probabilities over positions, not over what stands there: dim=1 of [batch, tokens, "
+    "vocabulary] is the tokens, dim=-1 of [batch, classes, height, width] a single row of the image.",
+    fix="Give softmax and log_softmax dim=-1 for tokens, dim=1 for maps.",
 )
 def softmax_over_positions(context: Context) -> Iterator[Finding]:
     for role, where, label, axis in softmaxes_of_the_loss(context):
@@ -23,4 +23,10 @@ def softmax_over_positions(context: Context) -> Iterator[Finding]:
             yield Finding(
                 f"{where}: softmax over the tokens of the {role}'s [{', '.join(names)}]",
                 subject="outside",
+            )
+        elif axis is not None and {dim.HEIGHT, dim.WIDTH} <= set(names) and names[axis] in (dim.HEIGHT, dim.WIDTH):
+            yield Finding(
+                f"{where}: softmax over the {names[axis]} alone of the {role}'s [{', '.join(names)}]",
+                subject="outside",
+                severity="warning",
             )

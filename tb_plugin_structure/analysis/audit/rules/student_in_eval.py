@@ -9,7 +9,7 @@ from tb_plugin_structure.analysis.audit.measured import parameters_with
 from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.wording import counted
 
-_NORMS = ("BatchNorm", "SyncBatchNorm")
+NORMS = ("BatchNorm", "SyncBatchNorm")
 _DROPOUTS = ("Dropout", "AlphaDropout", "DropPath", "StochasticDepth")
 
 
@@ -27,7 +27,7 @@ def student_in_eval(context: Context) -> Iterator[Finding]:
         return
     if context.outside is None or bool(structure.modules["training"].any()):
         return
-    by_mode = [path for row, path in enumerate(structure.module_paths) if _depends_on_mode(context.student, row)]
+    by_mode = [path for row, path in enumerate(structure.module_paths) if depends_on_mode(context.student, row)]
     if by_mode:
         yield context.student.found(
             f"the student is trained in evaluation mode, with {counted(len(by_mode), 'layer')} of batch norm or "
@@ -35,7 +35,7 @@ def student_in_eval(context: Context) -> Iterator[Finding]:
         )
 
 
-def _depends_on_mode(side: Side, module: int) -> bool:
+def depends_on_mode(side: Side, module: int) -> bool:
     """Whether a layer that ran does something else in training mode: dropout with a probability, batch norm that is
     trained. One whose weights are frozen as well is frozen on purpose, as in detectors."""
     structure = side.structure
@@ -47,4 +47,4 @@ def _depends_on_mode(side: Side, module: int) -> bool:
         return attributes.get("p", attributes.get("drop_prob", "?")) not in ("0", "0.0")
     weights = side.own_parameters(module)
     frozen = bool(weights) and not any(structure.parameters["requires_grad"][row] for row in weights)
-    return class_name.startswith(_NORMS) and not frozen
+    return class_name.startswith(NORMS) and not frozen

@@ -30,6 +30,10 @@ def student_without_gradient(context: Context) -> Iterator[Finding]:
         and loss.outside.tensors["producer"][tensor] < 0
         and loss.outside.tensors.text("dtype", tensor).startswith(("float", "bfloat"))
     ]
+    used = set().union(*(loss.origin.get(tensor, frozenset()) for tensor in loss.part_of_loss))
+    if used == {"teacher"} and parameters_with(context, "student", "in_optimizer", 1.0):
+        yield context.student.found("no gradient can reach the student: the loss is computed from nothing of it")
+        return
     first_reader = _first_reader(loss, features)
     if first_reader < 0 or not _trains(context, loss) or _carries_on(loss, features):
         return

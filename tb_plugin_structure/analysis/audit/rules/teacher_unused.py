@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
-from tb_plugin_structure.analysis.audit.recorded_loss import recorded_loss
+from tb_plugin_structure.analysis.audit.recorded_loss import RecordedLoss, recorded_loss
 
 
 @rule(
@@ -27,3 +27,16 @@ def teacher_unused(context: Context) -> Iterator[Finding]:
     learns = any(tensors["requires_grad"][t] and tensors["producer"][t] >= 0 for t in loss.origin)
     if roles == {"student"} and learns:
         yield Finding("the loss reads nothing of the teacher", subject="outside")
+    if not loss.losses or any("teacher" in loss.origin.get(tensor, ()) for tensor in loss.part_of_loss):
+        return
+    forgotten = next((kernel for kernel, _ in loss.meetings() if _is_learnable(loss, kernel)), None)
+    if forgotten is not None:
+        yield Finding(
+            f"{loss.where(forgotten)} compares the student with the teacher, and is no part of the loss",
+            subject="outside",
+        )
+
+
+def _is_learnable(loss: RecordedLoss, kernel: int) -> bool:
+    """Whether a gradient could come back from what a kernel gives: no metric under no_grad()."""
+    return any(loss.outside.tensors["requires_grad"][t] for t in loss.outside.kernels.values("outputs", kernel))

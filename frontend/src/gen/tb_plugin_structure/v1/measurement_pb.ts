@@ -50,8 +50,8 @@ export type MeasurementHeader = Message<"tb_plugin_structure.v1.MeasurementHeade
 
   /**
    * Parts, in stored order: "strings", "measurements". The table has a string column "path", a u8 column
-   * "subject" (0 module, 1 parameter) and one f64 column per quantity, named with its unit
-   * ("gradient_norm", "duration_ns", "training"); NaN where a row has no value.
+   * "subject" (0 module, 1 parameter, 2 input of the model) and one f64 column per quantity, named with its
+   * unit ("gradient_norm", "duration_ns", "training"); NaN where a row has no value.
    *
    * @generated from field: repeated tb_plugin_structure.v1.Part parts = 5;
    */
