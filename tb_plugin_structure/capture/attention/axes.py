@@ -36,9 +36,13 @@ class AxisFinder:
         self._frames: set[int] = set()
         self._image: Array | None = None
         self.batch: int | None = None
+        self.maps: set[tuple[int, int]] = set()
+        """Channels and positions of the maps that convolutions gave."""
 
     def after_convolution(self, image: torch.Tensor, result: torch.Tensor) -> None:
         """A convolution ran: [batch, channels, height, width] or [batch, channels, length]."""
+        if result.dim() > 2:
+            self.maps.add((int(result.shape[1]), int(result.shape[2:].numel())))
         if result.dim() == 4:
             grid = (int(result.shape[-2]), int(result.shape[-1]))
             if not self._grids or self._grids[-1] != grid:

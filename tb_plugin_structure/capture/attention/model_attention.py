@@ -217,10 +217,13 @@ class ModelAttention:
     def is_channel_attention(self, path: str, made: AttentionMap, width: int) -> bool:
         """Cross-covariance attention: rows and keys are channels, and the product sums over the positions.
 
-        Heads times channels is then a width that the module's weights have, heads times positions is not.
+        Heads times channels is then a width that the module's weights have, heads times positions is not. A module
+        without weights of that kind may have got the map of a convolution, channels and positions.
         """
         if made.query_length != made.key_length or not width:
             return False
+        if (made.heads * made.query_length, width) in self.axes.maps:
+            return True
         widths = self.facts.widths(path)
         return made.heads * made.query_length in widths and made.heads * width not in widths
 

@@ -29,6 +29,7 @@ from tb_plugin_structure.capture.attention.storage_tags import (
     Tag,
     TagTable,
     key_axis,
+    queries_of_product,
     row_axis,
     rows_and_keys_last,
     storage_key,
@@ -118,7 +119,7 @@ class SoftmaxFollower:
         if scored and tag is not None and tag.size and 0 < tag.keys < size and key_axis(tag, scores) == dim:
             start, keys = tag.start, tag.keys
         candidate = Candidate(scored, tag.width if tag is not None else 0, size - keys, call)
-        candidate.product_rows = tag.product_rows if tag is not None else 0
+        candidate.product_rows = queries_of_product(tag, scores, dim) if tag is not None else 0
         order = rows_and_keys_last(tag, scores, dim)
         self._found(
             candidate,

@@ -179,6 +179,13 @@ def row_axis(tag: Tag, view: torch.Tensor, keys_at: int | None) -> int | None:
     return None
 
 
+def queries_of_product(tag: Tag, scores: torch.Tensor, dim: int) -> int:
+    """How many queries each product behind these scores has, when a softmax runs over `dim`; 0 when it is not known."""
+    keys_at = key_axis(tag, scores)
+    runs_over_rows = keys_at != dim and row_axis(tag, scores, keys_at) == dim
+    return tag.size if runs_over_rows else tag.product_rows
+
+
 def rows_and_keys_last(tag: Tag | None, scores: torch.Tensor, dim: int) -> list[int]:
     """Order of the axes that brings the queries to the last but one and `dim`, the keys, to the last place.
 

@@ -329,3 +329,35 @@ def test_channel_attention_is_labelled() -> None:
     (made,) = got.maps
     assert (made.relation, made.shape) == ("channel", (4, 8, 8))
     assert [axis.kind for axis in got.overview().header.axes] == ["channels"]
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_one_query_of_each_example_is_no_sequence_of_queries(heads: int) -> None:
+    """A memory network's hop, einsum("bnd,bd->bn"): the rows of its softmax are examples."""
+
+    def hop(query: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+        if heads == 1:
+            weights = torch.einsum("bnd,bd->bn", memory[:, 0], query[:, 0, 0]).softmax(-1)
+            return torch.einsum("bn,bnd->bd", weights, memory[:, 0])
+        weights = torch.einsum("bhnd,bhd->bhn", memory, query[:, :, 0]).softmax(-1)
+        return torch.einsum("bhn,bhnd->bhd", weights, memory)
+
+    model = Function(hop)
+    model.num_heads = heads  # type: ignore[assignment]
+    query, memory, _ = query_key_value(batch=3, queries=1, keys=7)
+    (made,) = captured(model, query, memory).maps
+    assert made.shape == (heads, 1, 7)
+    expected = probabilities(query[:, :heads], memory[:, :heads], scale=1.0)
+    np.testing.assert_allclose(made.probabilities, expected, atol=1e-6)
+
+
+def test_channels_of_a_convolution_that_attend_to_each_other_are_no_positions() -> None:
+    """The channel attention of DANet has no weights but a scalar: what it gets is the map of a convolution."""
+    convolution = nn.Conv2d(3, 8, 3)
+
+    def forward(image: torch.Tensor) -> torch.Tensor:
+        channels = convolution(image).flatten(2)
+        return (channels @ channels.transpose(1, 2)).softmax(-1) @ channels
+
+    (made,) = captured(Function(forward, convolution=convolution), torch.randn(2, 3, 8, 8)).maps
+    assert (made.relation, made.shape) == ("channel", (1, 8, 8))
