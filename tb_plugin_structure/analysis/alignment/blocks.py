@@ -13,7 +13,8 @@ from tb_plugin_structure.analysis.alignment.links import Outcome
 from tb_plugin_structure.analysis.alignment.policies import policy_indices
 from tb_plugin_structure.analysis.alignment.sequence import monotone_pairs
 from tb_plugin_structure.analysis.alignment.signatures import Signatures, cosine
-from tb_plugin_structure.analysis.alignment.stacks import ALIKE, WEIGHTED_CODES, Folding, Unit
+from tb_plugin_structure.analysis.alignment.stack_runs import ALIKE, WEIGHTED_CODES
+from tb_plugin_structure.analysis.alignment.stacks import Folding, Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.analysis.alignment.weights import EQUAL_WEIGHTS, Sketches, correlations
 from tb_plugin_structure.records.table import Array

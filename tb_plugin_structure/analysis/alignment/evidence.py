@@ -20,7 +20,8 @@ from tb_plugin_structure.analysis.alignment.roles import (
     words_similarity,
 )
 from tb_plugin_structure.analysis.alignment.signatures import KINDS
-from tb_plugin_structure.analysis.alignment.stacks import ALIKE, Unit
+from tb_plugin_structure.analysis.alignment.stack_runs import ALIKE
+from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.records.table import Array
 

@@ -9,12 +9,15 @@ from tb_plugin_structure.analysis.alignment.dataflow import DataFlow
 from tb_plugin_structure.analysis.alignment.evidence import UNLIKE
 from tb_plugin_structure.analysis.alignment.features import Features
 from tb_plugin_structure.analysis.alignment.holding import PinnedNodes
+from tb_plugin_structure.analysis.alignment.kinds import WEIGHTED
 from tb_plugin_structure.analysis.alignment.links import Link, Outcome, StackMatch
 from tb_plugin_structure.analysis.alignment.named_parts import named_parts
 from tb_plugin_structure.analysis.alignment.numbering import Interner
-from tb_plugin_structure.analysis.alignment.search import Search, search
+from tb_plugin_structure.analysis.alignment.paired_units import Search
+from tb_plugin_structure.analysis.alignment.search import search
 from tb_plugin_structure.analysis.alignment.signatures import cosine, sign
-from tb_plugin_structure.analysis.alignment.stacks import ALIKE, Folding, Unit
+from tb_plugin_structure.analysis.alignment.stack_runs import ALIKE
+from tb_plugin_structure.analysis.alignment.stacks import Folding, Unit
 from tb_plugin_structure.analysis.alignment.tree import Tree
 from tb_plugin_structure.analysis.alignment.weights import Sketches
 
@@ -207,10 +210,29 @@ class Matcher:
             outcome.links.append(Link(block_t - node_t, block_s - node_s, alike, how, -1, number))
             inner_t, inner_s = self._through(outcome, node_t, node_s, block_t, block_s)
             self._inside(outcome, node_t, node_s, inner_t, inner_s)
+        self._entry_of_stage(outcome, node_t, node_s, unit_t, unit_s, pairs)
         for holder_t, holder_s in zip(
             _holders(self.teacher.tree, unit_t, node_t), _holders(self.student.tree, unit_s, node_s), strict=False
         ):
             outcome.links.append(Link(holder_t - node_t, holder_s - node_s, 1.0, "nesting"))
+
+    def _entry_of_stage(
+        self, outcome: Outcome, node_t: int, node_s: int, unit_t: Unit, unit_s: Unit, pairs: list[tuple[int, int]]
+    ) -> None:
+        """Where one block stands for a whole stage and is paired with its last block: what it has beside that (the
+        shortcut that changes the width) is paired with the stage's first block, which has it too."""
+        if len(pairs) != 1 or not pairs[0][0] + pairs[0][1] or min(len(unit_t.elements), len(unit_s.elements)) > 1:
+            return
+        block_t, block_s = unit_t.elements[0], unit_s.elements[0]
+        taken_t = {link.teacher for link in outcome.links}
+        taken_s = {link.student for link in outcome.links}
+        if not (self.teacher.tree.children[block_t] and self.student.tree.children[block_s]):
+            return
+        entry = Outcome()
+        entry.add(self.scope(block_t, block_s), block_t - node_t, block_s - node_s)
+        left = [link for link in entry.links if link.teacher not in taken_t and link.student not in taken_s]
+        if any(self.teacher.tree.kind[link.teacher + node_t] in WEIGHTED for link in left):
+            outcome.links += left
 
     def _through(self, outcome: Outcome, node_t: int, node_s: int, block_t: int, block_s: int) -> tuple[int, int]:
         """Go into modules that only call one other composite: the block once more, where it returns the same."""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from tb_plugin_structure.analysis.alignment.blocks import Side
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, says_little
 from tb_plugin_structure.analysis.alignment.signatures import cosine
-from tb_plugin_structure.analysis.alignment.stacks import stem
+from tb_plugin_structure.analysis.alignment.stack_runs import stem
 from tb_plugin_structure.analysis.alignment.tree import Tree
 
 _ALIKE = 0.5

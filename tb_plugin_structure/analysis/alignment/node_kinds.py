@@ -93,6 +93,14 @@ def _first_row(names: Array, used: Array) -> list[int]:
     return found
 
 
+def _has_matrix(tree: Tree, node: int) -> bool:
+    """Whether a module has a weight of its own that mixes channels, or computes one (parametrised): a gain alone makes
+    a "DenseBlock" no linear layer."""
+    if tree.class_name[node].startswith("Parametrized"):
+        return True
+    return any(len(tree.parameter_shapes[row]) > 1 for row in tree.own_parameters[tree.module[node]])
+
+
 def _composite_kind(tree: Tree, node: int, weighs: bool, kinds: list[str]) -> str:
     """The kind of a composite: "block", or that of a layer which has weights of its own and calls others on the side
     (a norm that also calls its activation, a parametrised layer that computes its weight)."""
@@ -100,7 +108,7 @@ def _composite_kind(tree: Tree, node: int, weighs: bool, kinds: list[str]) -> st
     if not weighs and not name.startswith("Parametrized"):
         return "block"
     kind = class_kind(name)
-    if kind not in _WITH_WEIGHTS:
+    if kind not in _WITH_WEIGHTS or (kind != "norm" and not _has_matrix(tree, node)):
         return "block"
     inside = range(node + 1, node + tree.size[node])
     return "block" if any(kinds[below] == kind for below in inside) else kind

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tb_plugin_structure.analysis.alignment import blocks
 from tb_plugin_structure.analysis.alignment.branches import Branches, forks, pair_branches
-from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores, scores_of
+from tb_plugin_structure.analysis.alignment.evidence import STACK_SUBSTANCE, Side, describe, scores
 from tb_plugin_structure.analysis.alignment.fusing import fuse
-from tb_plugin_structure.analysis.alignment.holding import Held, PinnedNodes
+from tb_plugin_structure.analysis.alignment.holding import PinnedNodes
 from tb_plugin_structure.analysis.alignment.kinds import SUBSTANCE
-from tb_plugin_structure.analysis.alignment.numbering import ranked
+from tb_plugin_structure.analysis.alignment.paired_units import LEAST_SUBSTANCE, Search
+from tb_plugin_structure.analysis.alignment.pieces import MOST_CELLS, pair_in_pieces
 from tb_plugin_structure.analysis.alignment.roles import is_opaque, name_similarity
 from tb_plugin_structure.analysis.alignment.same_names import crossing_names
-from tb_plugin_structure.analysis.alignment.sequence import (
-    longest_rising,
-    monotone_pairs,
-    monotone_pairs_of_many,
-    unique_anchors,
-)
+from tb_plugin_structure.analysis.alignment.sequence import compatible, longest_rising, monotone_pairs
 from tb_plugin_structure.analysis.alignment.sliding import slide
 from tb_plugin_structure.analysis.alignment.stacks import Unit
 from tb_plugin_structure.analysis.alignment.stages import StagePairs, anchor_stages
@@ -30,53 +25,9 @@ from tb_plugin_structure.analysis.alignment.weights import EQUAL_WEIGHTS, correl
 from tb_plugin_structure.records.table import Array
 
 _WEIGHT_BONUS = 2.0
-_LEAST_SUBSTANCE = 0.05
 _MOVED_SCORE = 0.5
 _LEAST_EVIDENCE = 0.33
 """Score per substance below which two leaves are left without counterpart: measured, such pairs were wrong."""
-
-_MOST_CELLS = 500_000
-"""Above this many pairs of units, unique subtrees cut the sequences into pieces first."""
-
-_PIECE_CELLS = 60_000
-
-Gap = tuple[int, int, int, int]
-"""[begin, end) of the teacher's units, and of the student's."""
-
-
-@dataclass
-class Search:
-    """The units of one scope and how they were paired.
-
-    pairs: positions of units, both rising.
-    moved: further pairs, across the order.
-    fits: for each pair its score per substance, and the best such score that either unit had elsewhere.
-    stage_only: what is paired as stages and not inside.
-    total: summed scores.
-    """
-
-    side_t: Side
-    side_s: Side
-    members_t: dict[int, list[int]]
-    members_s: dict[int, list[int]]
-    held: Held = field(default_factory=Held)
-    pairs: list[tuple[int, int]] = field(default_factory=list)
-    moved: list[tuple[int, int]] = field(default_factory=list)
-    fits: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
-    stage_only: StagePairs = field(default_factory=list)
-    total: float = 0.0
-    equal: bool = False
-    """Whether the scopes are the same subtree, so that everything in them is paired with itself."""
-
-    def lone(self, most: int = 1) -> tuple[set[int], set[int]]:
-        """First blocks of stacks of at most `most` blocks that were kept together though nothing on the other side is
-        like them."""
-        used_t = {i for i, _ in self.pairs} | {i for i, _, _ in self.stage_only}
-        used_s = {j for _, j in self.pairs} | {j for _, j, _ in self.stage_only}
-        return (
-            {u.first for i, u in enumerate(self.side_t.units) if 1 <= len(u.elements) <= most and i not in used_t},
-            {u.first for j, u in enumerate(self.side_s.units) if 1 <= len(u.elements) <= most and j not in used_s},
-        )
 
 
 def search(
@@ -113,11 +64,11 @@ def search(
     side_t = describe(teacher.features, node_t, units_t)
     side_s = describe(student.features, node_s, units_s)
     found = Search(side_t, side_s, members_t, members_s)
-    if len(units_t) * len(units_s) > _MOST_CELLS and equal:
+    if len(units_t) * len(units_s) > MOST_CELLS and equal:
         _pair_equal(found, None)
         return found
-    if len(units_t) * len(units_s) > _MOST_CELLS and pins is None:
-        _in_pieces(teacher, student, found, top)
+    if len(units_t) * len(units_s) > MOST_CELLS and pins is None:
+        pair_in_pieces(teacher, student, found, top)
         return found
     plain = scores(side_t, side_s, small_scope=not top)
     if equal:
@@ -143,7 +94,7 @@ def search(
     stayed, moved = crossing_names(side_t, side_s) if pins is None and order is None else ([], [])
     for i, j in moved:
         matrix[i, :] = matrix[:, j] = 0.0
-    found.pairs = _between(matrix, _compatible(_compatible(found.held.fixed, fixed), stayed))
+    found.pairs = _between(matrix, compatible(compatible(found.held.fixed, fixed), stayed))
     found.pairs = slide(side_t, side_s, found.pairs, matrix, found.held.fixed)
     found.pairs = [pair for pair in found.pairs if _has_evidence(found, matrix, *pair)]
     found.moved = [*moved, *_moved(found, matrix)]
@@ -192,108 +143,6 @@ def _branches(
     return pair_branches(forks_t, forks_s, matrix, side_t.substance, side_s.substance)
 
 
-def _in_pieces(teacher: blocks.Side, student: blocks.Side, found: Search, top: bool) -> None:
-    """Pair very long sequences: unique equal subtrees cut them, and what is left between is paired piece by piece."""
-    side_t, side_s = found.side_t, found.side_s
-    stacks_t = [i for i, unit in enumerate(side_t.units) if unit.is_stack]
-    stacks_s = [j for j, unit in enumerate(side_s.units) if unit.is_stack]
-    fixed: list[tuple[int, int]] = []
-    if stacks_t and stacks_s:
-        picked_t, picked_s = side_t.pick(stacks_t), side_s.pick(stacks_s)
-        ends, stage_only = anchor_stages(picked_t, picked_s, scores(picked_t, picked_s, small_scope=not top))
-        fixed = [(stacks_t[i], stacks_s[j]) for i, j in ends]
-        found.stage_only = [(stacks_t[i], stacks_s[j], pairs) for i, j, pairs in stage_only]
-    for strength in ("named", "sized", "shape_free"):
-        fixed = _compatible(fixed, _anchors_between(teacher, student, found, fixed, strength))
-    gaps: list[Gap] = []
-    last_i = last_j = -1
-    for i, j in [*fixed, (len(side_t.units), len(side_s.units))]:
-        gaps += _cut(last_i + 1, i, last_j + 1, j)
-        last_i, last_j = i, j
-    found.fits.update(dict.fromkeys(fixed, (1.0, 0.0)))
-    found.total += float(side_t.substance[[i for i, _ in fixed]].sum())
-    inside = _pairs_in_gaps(found, gaps, small_scope=not top)
-    found.pairs = sorted([*fixed, *inside])
-
-
-def _pairs_in_gaps(found: Search, gaps: list[Gap], small_scope: bool) -> list[tuple[int, int]]:
-    """Pairs in each gap; the scores of many gaps are found at once."""
-    pairs: list[tuple[int, int]] = []
-    cells = [(b - a) * (d - c) for a, b, c, d in gaps]
-    begin = 0
-    while begin < len(gaps):
-        end, total = begin + 1, cells[begin]
-        while end < len(gaps) and total + cells[end] <= _MOST_CELLS:
-            total += cells[end]
-            end += 1
-        pairs += _pairs_in_some_gaps(found, gaps[begin:end], small_scope)
-        begin = end
-    return pairs
-
-
-def _pairs_in_some_gaps(found: Search, gaps: list[Gap], small_scope: bool) -> list[tuple[int, int]]:
-    side_t, side_s = found.side_t, found.side_s
-    a, b, c, d = np.array(gaps, np.int64).T
-    rows, columns = b - a, d - c
-    ends = np.cumsum(rows * columns)
-    begins = ends - rows * columns
-    gap = np.repeat(np.arange(len(gaps)), rows * columns)
-    row, column = np.divmod(np.arange(int(ends[-1])) - begins[gap], columns[gap])
-    i, j = a[gap] + row, c[gap] + column
-    # Most units lie between the gaps; they are not looked at.
-    units_t, unit_t = ranked(i)
-    units_s, unit_s = ranked(j)
-    picked_t, picked_s = side_t.pick(units_t.tolist()), side_s.pick(units_s.tolist())
-    flat = scores_of(picked_t, picked_s, unit_t, unit_s, small_scope)
-    of_gap, row, column = monotone_pairs_of_many(flat, rows, columns)
-    chosen = begins[of_gap] + row * columns[of_gap] + column
-    score = flat[chosen]
-    found.total += float(score.sum())
-    # The best score that either unit of a pair had elsewhere in its gap.
-    flat[chosen] = 0.0
-    elsewhere_t, elsewhere_s = np.zeros(len(side_t.units)), np.zeros(len(side_s.units))
-    np.maximum.at(elsewhere_t, i, flat)
-    np.maximum.at(elsewhere_s, j, flat)
-    i, j = i[chosen], j[chosen]
-    substance = np.maximum(np.minimum(side_t.substance[i], side_s.substance[j]), _LEAST_SUBSTANCE)
-    rivals = np.maximum(elsewhere_t[i], elsewhere_s[j]) / substance
-    pairs = list(zip(i.tolist(), j.tolist(), strict=True))
-    found.fits.update(zip(pairs, zip((score / substance).tolist(), rivals.tolist(), strict=True), strict=True))
-    return pairs
-
-
-def _anchors_between(
-    teacher: blocks.Side, student: blocks.Side, found: Search, fixed: list[tuple[int, int]], strength: str
-) -> list[tuple[int, int]]:
-    """Subtrees that are unique and equal within the gaps that `fixed` leaves."""
-    numbers_t: list[int] = np.array(getattr(teacher.signatures, strength))[found.side_t.last].tolist()
-    numbers_s: list[int] = np.array(getattr(student.signatures, strength))[found.side_s.last].tolist()
-    anchors: list[tuple[int, int]] = []
-    last_i = last_j = -1
-    for i, j in [*fixed, (len(numbers_t), len(numbers_s))]:
-        if (i - last_i) * (j - last_j) > _PIECE_CELLS:
-            inside = unique_anchors(numbers_t[last_i + 1 : i], numbers_s[last_j + 1 : j])
-            anchors += [
-                (last_i + 1 + a, last_j + 1 + b)
-                for a, b in inside
-                if found.side_t.units[last_i + 1 + a].is_stack == found.side_s.units[last_j + 1 + b].is_stack
-            ]
-        last_i, last_j = i, j
-    return anchors
-
-
-def _cut(a: int, b: int, c: int, d: int) -> list[Gap]:
-    """A gap in proportional pieces that are small enough to be solved exactly."""
-    if a >= b or c >= d:
-        return []
-    pieces = min(b - a, d - c, -(-((b - a) * (d - c)) // _PIECE_CELLS))
-    if pieces == 1:
-        return [(a, b, c, d)]
-    cut_t = np.linspace(a, b, pieces + 1).astype(int).tolist()
-    cut_s = np.linspace(c, d, pieces + 1).astype(int).tolist()
-    return [(cut_t[k], cut_t[k + 1], cut_s[k], cut_s[k + 1]) for k in range(pieces)]
-
-
 def _has_evidence(found: Search, matrix: Array, i: int, j: int) -> bool:
     """Whether more than a shared kind and position speaks for a pair of leaves; stacks and what is pinned are kept.
 
@@ -302,7 +151,7 @@ def _has_evidence(found: Search, matrix: Array, i: int, j: int) -> bool:
     side_t, side_s = found.side_t, found.side_s
     if side_t.is_stack[i] or side_s.is_stack[j] or (i, j) in found.held.fixed:
         return True
-    substance = max(min(float(side_t.substance[i]), float(side_s.substance[j])), _LEAST_SUBSTANCE)
+    substance = max(min(float(side_t.substance[i]), float(side_s.substance[j])), LEAST_SUBSTANCE)
     name_t, name_s = side_t.names[i], side_s.names[j]
     if found.stage_only and substance <= SUBSTANCE["dropout"] and name_t != name_s:
         return False
@@ -320,7 +169,7 @@ def _fits(side_t: Side, side_s: Side, plain: Array, pairs: list[tuple[int, int]]
     if not pairs:
         return []
     i, j = np.array(pairs).T
-    substance = np.maximum(np.minimum(side_t.substance[i], side_s.substance[j]), _LEAST_SUBSTANCE)
+    substance = np.maximum(np.minimum(side_t.substance[i], side_s.substance[j]), LEAST_SUBSTANCE)
     rows, columns, each = plain[i], plain[:, j], np.arange(len(pairs))
     rows[each, j] = columns[i, each] = 0.0
     rivals = np.maximum(rows.max(axis=1), columns.max(axis=0))
@@ -338,7 +187,7 @@ def _moved(found: Search, matrix: Array) -> list[tuple[int, int]]:
     if not free_t or not free_s:
         return []
     substance = np.minimum(side_t.substance[free_t][:, None], side_s.substance[free_s][None, :])
-    score = matrix[np.ix_(free_t, free_s)] / np.maximum(substance, _LEAST_SUBSTANCE)
+    score = matrix[np.ix_(free_t, free_s)] / np.maximum(substance, LEAST_SUBSTANCE)
     strong = (score > _MOVED_SCORE) & ((substance > 0.3) | (score > 0.8))
     candidates = sorted((-float(score[a, b]), free_t[a], free_s[b]) for a, b in np.argwhere(strong).tolist())
     chosen: list[tuple[int, int]] = []
@@ -359,7 +208,7 @@ def _units(
     closed_s = parts_s | set(pins.named_s if pins is not None else ())
     units_t = _without(parts_t, teacher.folding.units(node_t, None, closed_t, opened_t))
     units_s = _without(parts_s, student.folding.units(node_s, None, closed_s, opened_s))
-    if not top or len(units_t) * len(units_s) > _MOST_CELLS:
+    if not top or len(units_t) * len(units_s) > MOST_CELLS:
         return units_t, units_s
     bags_t, bags_s = teacher.folding.bags(units_t), student.folding.bags(units_s)
     return (
@@ -384,18 +233,6 @@ def _between(matrix: Array, fixed: list[tuple[int, int]]) -> list[tuple[int, int
             pairs.append((i, j))
         last_i, last_j = i, j
     return pairs
-
-
-def _compatible(sure: list[tuple[int, int]], proposed: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """`sure` and those of `proposed` that neither cross nor share a unit with them; both rise on both sides."""
-    kept = []
-    for i, j in proposed:
-        place = bisect_left(sure, (i, -1))
-        after = place == len(sure) or (sure[place][0] > i and sure[place][1] > j)
-        before = place == 0 or sure[place - 1][1] < j
-        if after and before:
-            kept.append((i, j))
-    return sorted([*sure, *kept])
 
 
 def _add_weights(teacher: blocks.Side, student: blocks.Side, side_t: Side, side_s: Side, matrix: Array) -> None:

@@ -122,6 +122,18 @@ def longest_rising(values: list[int]) -> list[int]:
     return found
 
 
+def compatible(sure: list[tuple[int, int]], proposed: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """`sure` and those of `proposed` that neither cross nor share a unit with them; both rise on both sides."""
+    kept = []
+    for i, j in proposed:
+        place = bisect_left(sure, (i, -1))
+        after = place == len(sure) or (sure[place][0] > i and sure[place][1] > j)
+        before = place == 0 or sure[place - 1][1] < j
+        if after and before:
+            kept.append((i, j))
+    return sorted([*sure, *kept])
+
+
 def unique_anchors(first: list[int], second: list[int]) -> list[tuple[int, int]]:
     """Pairs of positions whose value occurs once in each sequence, thinned to a rising chain (patience anchors)."""
     once_first = _once(first)

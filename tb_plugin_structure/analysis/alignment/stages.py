@@ -67,12 +67,14 @@ def anchor_stages(teacher: Side, student: Side, matrix: Array) -> tuple[list[tup
     if len(groups_t) < 2 or len(groups_s) < 2:
         return [], []
     fit = np.zeros((len(groups_t), len(groups_s)))
+    from_end_t, from_end_s = _from_end(teacher, groups_t), _from_end(student, groups_s)
     for a, group_t in enumerate(groups_t):
         for b, group_s in enumerate(groups_s):
             i, j = group_t[-1], group_s[-1]
             resolution = teacher.positions[i] == student.positions[j]
-            from_end = abs((len(groups_t) - a) - (len(groups_s) - b))
-            fit[a, b] = 1.0 + max(matrix[i, j], 0.0) / (2 * STACK_SUBSTANCE) + 0.25 * bool(resolution) - 0.3 * from_end
+            (level_t, place_t), (level_s, place_s) = from_end_t[a], from_end_s[b]
+            apart = 0.3 * abs(level_t - level_s) + 0.1 * abs(place_t - place_s) * (level_t == level_s)
+            fit[a, b] = 1.0 + max(matrix[i, j], 0.0) / (2 * STACK_SUBSTANCE) + 0.25 * bool(resolution) - apart
     if len(groups_t) == len(groups_s):
         fit += 1.5 * np.eye(len(groups_t))
     fixed: list[tuple[int, int]] = []
@@ -84,6 +86,20 @@ def anchor_stages(teacher: Side, student: Side, matrix: Array) -> tuple[list[tup
         else:
             stage_only.append((i, j, [(_stage_node(teacher, i), _stage_node(student, j))]))
     return fixed, stage_only
+
+
+def _from_end(side: Side, groups: list[list[int]]) -> list[tuple[int, int]]:
+    """For each group how many changes of resolution come after it, and how many groups of its resolution."""
+    found: list[tuple[int, int]] = []
+    level = place = 0
+    after: object = None
+    for group in reversed(groups):
+        positions = side.positions[group[-1]]
+        if found:
+            level, place = (level, place + 1) if positions == after else (level + 1, 0)
+        after = positions
+        found.append((level, place))
+    return found[::-1]
 
 
 def _narrows(side: Side, groups: list[list[int]]) -> bool:
