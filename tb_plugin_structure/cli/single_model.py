@@ -82,10 +82,14 @@ def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:
     """Operators in execution order: input shapes, output shapes, cost, source; `only_changes` keeps those whose first
     output has another shape than their first input."""
     head = (
-        "#", "operator", "module", "inputs", "outputs", "dtype", "device", "MACs", "activation bytes", "time", "source",
+        "#", "operator", "module", "inputs", "outputs", "dtype", "device", "MACs", "activation bytes", "saved bytes",
+        "time", "source",
     )  # fmt: skip
     operators = structure.operators
-    durations = operators["duration_ns"].tolist() if "duration_ns" in operators else [math.nan] * operators.rows
+    durations, saved = (
+        operators[name].tolist() if name in operators else [math.nan] * operators.rows
+        for name in ("duration_ns", "saved_bytes")
+    )
     rows = []
     for row in range(operators.rows):
         inputs = [structure.shape(tensor) for tensor in operators.values("inputs", row).tolist()]
@@ -104,11 +108,12 @@ def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:
                 structure.tensors.text("device", produced[0]) if produced else "",
                 count_text(float(operators["macs"][row])),
                 count_text(float(operators["activation_bytes"][row])),
+                count_text(saved[row]),
                 duration_text(durations[row]),
                 operators.text("source", row),
             ]
         )
-    return _without_unknown(head, rows, right={0, 7, 8, 9}, optional=("time",))
+    return _without_unknown(head, rows, right={0, 7, 8, 9, 10}, optional=("saved bytes", "time"))
 
 
 def _without_unknown(

@@ -122,6 +122,8 @@ function sentence({ rows }: OperatorTable): string {
     `${shortBytes(Number(totals?.activationBytes ?? 0))} of activations`,
   ];
   if (totals !== undefined && totals.durationNs > 0n) parts.push(shortDuration(Number(totals.durationNs)));
+  if (totals !== undefined && totals.savedBytes > 0n)
+    parts.push(`${shortBytes(Number(totals.savedBytes))} kept for the backward pass`);
   if (totals !== undefined && totals.peakBytes > 0n)
     parts.push(`at most ${shortBytes(Number(totals.peakBytes))} at once`);
   return `${parts.join(", ")}. Pick a student to compare it.`;
@@ -184,6 +186,7 @@ function OperatorDrawer(props: {
       )}
       <p class="soft">
         {exactNumber(rows.macs(row))} MACs, {exactNumber(rows.bytes(row))} bytes of new storage,{" "}
+        {rows.hasSaved && `${exactNumber(rows.savedBytes(row))} bytes kept for the backward pass, `}
         {rows.hasTimes ? shortDuration(rows.duration(row)) : "time not recorded"}
       </p>
     </aside>

@@ -10,15 +10,20 @@ export class OperatorRows {
   readonly stageOf: Int32Array;
   /** Whether the record holds the time of each operator. */
   readonly hasTimes: boolean;
+  /** Whether the record holds what autograd keeps of each operator. */
+  readonly hasSaved: boolean;
   private readonly durations: ArrayLike<number>;
-  private readonly stageTotals: { macs: number; bytes: number; duration: number }[];
+  private readonly saved: ArrayLike<number>;
+  private readonly stageTotals: { macs: number; bytes: number; duration: number; saved: number }[];
 
   constructor(readonly structure: StructureTables) {
     const { operators } = structure;
     this.count = operators.rows;
     this.stageOf = new Int32Array(this.count);
     this.durations = operators.has("duration_ns") ? operators.number("duration_ns") : [];
-    this.hasTimes = Array.prototype.some.call(this.durations, (value: number) => !Number.isNaN(value));
+    this.saved = operators.has("saved_bytes") ? operators.number("saved_bytes") : [];
+    this.hasTimes = hasNumber(this.durations);
+    this.hasSaved = hasNumber(this.saved);
     this.stageTotals = [];
     const numbers = new Map<string, number>();
     const macs = operators.number("macs");
@@ -29,11 +34,12 @@ export class OperatorRows {
       const number = numbers.get(stage) ?? numbers.size;
       numbers.set(stage, number);
       this.stageOf[row] = number;
-      const totals = this.stageTotals[number] ?? { macs: 0, bytes: 0, duration: 0 };
+      const totals = this.stageTotals[number] ?? { macs: 0, bytes: 0, duration: 0, saved: 0 };
       // An unknown part leaves the sum of the known ones, as the model's total does.
       totals.macs += Number.isNaN(macs[row]) ? 0 : (macs[row] ?? 0);
       totals.bytes += bytes[row] ?? 0;
       totals.duration += Number.isNaN(this.duration(row)) ? 0 : this.duration(row);
+      totals.saved += Number.isNaN(this.savedBytes(row)) ? 0 : this.savedBytes(row);
       this.stageTotals[number] = totals;
     }
     this.stages = [...numbers.keys()].map((stage) => stage || "(model)");
@@ -90,6 +96,15 @@ export class OperatorRows {
     return this.durations[row] ?? Number.NaN;
   }
 
+  /** Bytes that autograd keeps until the backward pass; NaN when not recorded. */
+  savedBytes(row: number): number {
+    return this.saved[row] ?? Number.NaN;
+  }
+
+  stageSaved(stage: number): number {
+    return this.stageTotals[stage]?.saved ?? 0;
+  }
+
   stageDuration(stage: number): number {
     return this.stageTotals[stage]?.duration ?? 0;
   }
@@ -141,8 +156,14 @@ export const OPERATOR_COLUMNS: ReadonlySet<string> = new Set([
 /** Of the columns, those shown until someone chooses others. */
 export function usualOperatorColumns(rows: OperatorRows | undefined, space: number): ReadonlySet<string> {
   if (rows === undefined) return OPERATOR_COLUMNS;
-  const usual = rows.hasTimes ? new Set([...OPERATOR_COLUMNS, "duration_ns"]) : OPERATOR_COLUMNS;
+  const usual = new Set(OPERATOR_COLUMNS);
+  if (rows.hasTimes) usual.add("duration_ns");
+  if (rows.hasSaved) usual.add("saved_bytes");
   return columnsThatFit(operatorColumns(rows), usual, ["device", "dtype", "bytes", "source"], space);
+}
+
+function hasNumber(values: ArrayLike<number>): boolean {
+  return Array.prototype.some.call(values, (value: number) => !Number.isNaN(value));
 }
 
 export function operatorColumns(rows: OperatorRows): TableColumn[] {
@@ -196,6 +217,16 @@ export function operatorColumns(rows: OperatorRows): TableColumn[] {
       text: (row) => shortBytes(rows.bytes(row)),
       number: (row) => rows.bytes(row),
       groupText: (stage) => shortBytes(rows.stageBytes(stage)),
+    },
+    {
+      id: "saved_bytes",
+      label: "kept",
+      title: "What autograd keeps until the backward pass; empty where the record does not hold it",
+      width: 84,
+      align: "end",
+      text: (row) => (rows.hasSaved ? shortBytes(rows.savedBytes(row)) : ""),
+      number: (row) => rows.savedBytes(row),
+      groupText: (stage) => (rows.hasSaved ? shortBytes(rows.stageSaved(stage)) : ""),
     },
     {
       id: "duration_ns",
