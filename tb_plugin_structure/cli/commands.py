@@ -33,7 +33,7 @@ from tb_plugin_structure.cli.gates import ANY_CHANGE, GateError, changes, check_
 from tb_plugin_structure.cli.importing import ImportFailed, read_model, write_structure
 from tb_plugin_structure.cli.report_html import NotBuiltError, Side, distinct, report_html
 from tb_plugin_structure.cli.single_model import operator_table, record_list, stage_table
-from tb_plugin_structure.cli.tables import Part, TextTable, plain_text, print_parts
+from tb_plugin_structure.cli.tables import EXACT_NAMES, Exact, Part, TextTable, plain_text, print_parts
 from tb_plugin_structure.progress import Progress
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
@@ -52,6 +52,8 @@ def show(options: argparse.Namespace) -> int:
     path, model, step = split_address(options.record)
     files = EventFiles.read(path)
     if not model and step is None and len({key.tag for key, _ in files.structures()}) != 1:
+        if not files.structures():
+            raise AddressError(f"{path!r} holds no structure records")
         _print_table(options, *record_list(files.structures()))
         if options.format in ("text", "md") and not options.output:
             _print_compared(options, files)
@@ -336,10 +338,13 @@ def _print_table(
     title: str = "",
 ) -> None:
     if options.format == "json":
-        text = json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1, ensure_ascii=False) + "\n"
+        names = [EXACT_NAMES.get(name, name) for name in head]
+        exact = [[cell.value if isinstance(cell, Exact) else cell for cell in row] for row in rows]
+        text = json.dumps([dict(zip(names, row, strict=True)) for row in exact], indent=1, ensure_ascii=False) + "\n"
     elif options.format == "csv":
+        names = [EXACT_NAMES.get(name, name) for name in head]
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([head, *rows])
+        csv.writer(out, lineterminator="\n").writerows([names, *([_csv_cell(cell) for cell in row] for row in rows)])
         text = out.getvalue()
     elif options.format == "md":
         table = markdown_table(head, rows, right)
@@ -349,6 +354,11 @@ def _print_table(
         _write_parts(options, [title, table_part] if title else [table_part])
         return
     _write(options, text)
+
+
+def _csv_cell(cell: Any) -> Any:
+    """Numbers exactly, shapes as for people."""
+    return cell.value if isinstance(cell, Exact) and not isinstance(cell.value, list) else cell
 
 
 def _print_tables(options: argparse.Namespace, tables: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> None:

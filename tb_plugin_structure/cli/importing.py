@@ -37,7 +37,10 @@ def read_model(path: str, name: str, variant: str = "") -> Structure:
     except ModuleNotFoundError as error:
         raise ImportFailed(_missing(path, error)) from error
     except Exception as error:  # torch, protobuf and zipfile each raise several kinds for a damaged file
-        raise ImportFailed(f"{path!r} cannot be read: {type(error).__name__}: {_first_line(error)}") from error
+        raise ImportFailed(
+            f"{path!r} cannot be read as an ExportedProgram (.pt2), TorchScript (.pt) or ONNX file: "
+            f"{type(error).__name__}: {_first_line(error)}"
+        ) from error
 
 
 def write_structure(structure: Structure, logdir: str) -> None:

@@ -40,7 +40,12 @@ def record(options: argparse.Namespace) -> Structure:
             with StructureWriter(options.logdir) as writer:
                 structure = writer.add_structure(options.name, model, positional, named, **further)
     except CaptureFailed as error:
-        raise CaptureError(str(error)) from error
+        # The message speaks to a caller in Python; here inputs are options.
+        text = str(error).replace(
+            "Pass positional inputs as args=(...) and keyword inputs as kwargs={...}",
+            "Give each input as --input SIZES, or --input NAME=SIZES[:DTYPE] for a keyword",
+        )
+        raise CaptureError(text) from error
     except ValueError as error:  # what is asked for does not fit the model or its inputs
         raise CaptureError(f"{options.factory!r} cannot be recorded so: {error}") from error
     except OSError as error:

@@ -11,6 +11,7 @@ from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, LEVEL_NAMES
 from tb_plugin_structure.analysis.audit.wording import operator_text
 from tb_plugin_structure.cli.event_files import Key
+from tb_plugin_structure.cli.tables import Exact
 from tb_plugin_structure.records.structure import Structure
 
 TableParts = tuple[Sequence[str], list[list[Any]], frozenset[int]]
@@ -26,8 +27,8 @@ def record_list(records: Sequence[tuple[Key, Structure]]) -> TableParts:
             key.tag,
             key.step,
             structure.header.model_class,
-            f"{structure.header.totals.parameters:,}",
-            count_text(structure.header.totals.macs),
+            _whole(structure.header.totals.parameters),
+            _count(structure.header.totals.macs),
             structure.header.totals.module_calls,
             structure.header.totals.operators,
             "train" if structure.header.provenance.training else "eval",
@@ -59,11 +60,11 @@ def stage_table(structure: Structure) -> TableParts:
                 _output(feature.shape, feature.symbols),
                 feature.layout,
                 feature.dtype,
-                f"{side.parameter_count(int(structure.module_calls['module'][call])):,}",
-                count_text(structure.call_macs(call)),
-                count_text(structure.call_activation_bytes(call)),
-                count_text(side.peak_bytes(call)),
-                duration_text(side.duration_ns(call)),
+                _whole(side.parameter_count(int(structure.module_calls["module"][call]))),
+                _count(structure.call_macs(call)),
+                _count(structure.call_activation_bytes(call)),
+                _count(side.peak_bytes(call)),
+                _duration(side.duration_ns(call)),
                 ", ".join(feature.flags),
             ]
         )
@@ -102,18 +103,34 @@ def operator_table(structure: Structure, *, only_changes: bool) -> TableParts:
                 row,
                 operator_text(operators.text("name", row)),
                 structure.call_path(int(operators["call"][row])),
-                " ".join(map(shape_text, inputs)),
-                " ".join(map(shape_text, outputs)),
+                _shapes(inputs),
+                _shapes(outputs),
                 structure.tensors.text("dtype", produced[0]) if produced else "",
                 structure.tensors.text("device", produced[0]) if produced else "",
-                count_text(float(operators["macs"][row])),
-                count_text(float(operators["activation_bytes"][row])),
-                count_text(saved[row]),
-                duration_text(durations[row]),
+                _count(float(operators["macs"][row])),
+                _count(float(operators["activation_bytes"][row])),
+                _count(saved[row]),
+                _duration(durations[row]),
                 operators.text("source", row),
             ]
         )
     return _without_unknown(head, rows, right={0, 7, 8, 9, 10}, optional=("saved bytes", "time"))
+
+
+def _whole(number: int) -> Exact:
+    return Exact(f"{number:,}", number)
+
+
+def _count(number: float) -> Exact:
+    return Exact(count_text(number), number)
+
+
+def _duration(nanoseconds: float) -> Exact:
+    return Exact(duration_text(nanoseconds), nanoseconds)
+
+
+def _shapes(shapes: Sequence[tuple[int, ...]]) -> Exact:
+    return Exact(" ".join(map(shape_text, shapes)), [list(shape) for shape in shapes])
 
 
 def _without_unknown(
