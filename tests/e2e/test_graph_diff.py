@@ -240,6 +240,8 @@ def test_outline_and_graph_are_scrolled_together(server: TensorBoardServer, open
     body, page = outline(tab), tab.page
     top = body.get_by_role("row").first
     expect(top).to_contain_text("BertModel")
+    # In half of all runs with 50,000 operators the browser's own anchoring scrolled without end.
+    expect(body).to_have_css("overflow-anchor", "none")
     # The picture begins with the models' names: white on most of its upper edge.
     before = canvas.screenshot()
     body.hover()
