@@ -32,7 +32,7 @@ def module_hooks(observer: Observer, thread: int, new_call: Callable[[int, int, 
     values, stack, calls, kernels = observer.values, observer.stack, observer.calls, observer.kernels
     storages, writes, requires_grad = values.storages, values.writes, values.requires_grad
     known_reference: Callable[[int], Any] = values.references.get
-    owner_of = observer.owner_of.get
+    owner_of, implied = observer.owner_of.get, observer.implied_calls
     append_call, push, pop = calls.append, stack.append, stack.pop
     get_ident = threading.get_ident
     if observer.exchanges_memory:
@@ -72,7 +72,8 @@ def module_hooks(observer: Observer, thread: int, new_call: Callable[[int, int, 
             if owner is None:
                 return
             top = calls[stack[-1]]
-            if kwargs or not isinstance(output, Tensor) or top.parent < 0 or (top.model, top.module) != owner:
+            is_plain = isinstance(output, Tensor) and not kwargs
+            if not is_plain or top.parent < 0 or top.parent in implied or (top.model, top.module) != owner:
                 observer.leave(owner, args, kwargs, output)
                 return
             pop()

@@ -22,6 +22,7 @@ from tb_plugin_structure.capture.collection import RarerCollections
 from tb_plugin_structure.capture.dispatch import OUTSIDE, recording_mode, retire
 from tb_plugin_structure.capture.events import NO_CALL, Failure, Kernel, KernelContext, ModuleCall, outline
 from tb_plugin_structure.capture.exchanged_memory import exchanges_memory, swaps_tensors
+from tb_plugin_structure.capture.implied_calls import settle_implied_calls
 from tb_plugin_structure.capture.module_hooks import Hooks, module_hooks
 from tb_plugin_structure.capture.modules import ModuleTable
 from tb_plugin_structure.capture.nested import named_arguments, named_tensors
@@ -61,6 +62,10 @@ class Observer:
         self.values = Values(swapped=self.exchanges_memory and swaps_tensors(modules, sys._getframe()))
         self.calls: list[ModuleCall] = []
         self.stack: list[int] = []
+        self._open_implied: dict[int, int] = {}
+        """Model -> the call that its parts imply, until a backward pass or a call of the model itself."""
+        self.implied_calls: set[int] = set()
+        """All of these."""
         self.kernels: list[Kernel] = []
         self.kernel_outputs: list[tuple[int, ...]] = []
         self.also_reads: dict[int, list[int]] = {}
@@ -148,6 +153,7 @@ class Observer:
             for call in self.calls:
                 if call.end < 0:
                     call.end = len(self.kernels)
+            settle_implied_calls(self)
 
     def release(self) -> None:
         """Let go of models and tensors: what stays is what was recorded."""
@@ -171,6 +177,7 @@ class Observer:
         follows (:attr:`discarded`), and is a metric if none does."""
         if _in_backward() != -1:
             self.had_backward = True
+            self._open_implied.clear()
             self._after_backward = len(self.kernels)
             return False
         if not self.had_backward or (torch.is_grad_enabled() and any(map(self._was_made, arguments))):
@@ -218,13 +225,12 @@ class Observer:
         if parent < 0 or calls[parent].model != index:
             parent = self._caller(index)
             if parent < 0 and row != 0:
-                # A part is called without the model around it, e.g. model.encode(x): the model's own call is implied.
-                self.enter((index, 0), self.models[index].table.model, ())
-                parent = stack[-1]
+                parent = self._implied(index)
         entry = ModuleCall(index, row, parent, len(self.kernels))
         stack.append(len(calls))
         calls.append(entry)
         if parent < 0:
+            self._open_implied.pop(index, None)
             model = self.models[index]
             model.grad_mode = model.grad_mode or provenance.grad_mode()
             if not model.autocast:
@@ -243,6 +249,18 @@ class Observer:
     def current_arguments(self, args: Any) -> list[tuple[str, int]]:
         """Names and values of the tensors among positional arguments."""
         return [(name, self.current(tensor)) for name, tensor in named_arguments(args, {})]
+
+    def _implied(self, index: int) -> int:
+        """A part is called without the model around it, e.g. model.encode(x): the model's own call is implied, one for
+        all parts up to the next backward pass. It runs while a part does; what ran between is settled in the end."""
+        number = self._open_implied.get(index, -1)
+        if number >= 0:
+            self.stack.append(number)
+            return number
+        self.enter((index, 0), self.models[index].table.model, ())
+        number = self._open_implied[index] = self.stack[-1]
+        self.implied_calls.add(number)
+        return number
 
     def _caller(self, index: int) -> int:
         """The innermost running call of a model, -1 when there is none."""
@@ -275,6 +293,8 @@ class Observer:
             return
         number = stack[position]
         while len(stack) > position:
+            calls[stack.pop()].end = len(self.kernels)
+        if stack and stack[-1] in self.implied_calls:
             calls[stack.pop()].end = len(self.kernels)
         if kwargs:
             source_name = self.models[owner[0]].name if top.parent < 0 else ""
