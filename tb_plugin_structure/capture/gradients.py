@@ -16,6 +16,7 @@ from tb_plugin_structure.capture.gradient_norms import has_value, norm_of, value
 from tb_plugin_structure.capture.input_order import InputOrder
 from tb_plugin_structure.capture.observer import ObservedModel
 from tb_plugin_structure.capture.output_gradients import OutputGradients
+from tb_plugin_structure.capture.wrapped_optimizers import stepping_optimizer
 from tb_plugin_structure.records.measurement import Measurement
 
 _PROBED = 3
@@ -57,8 +58,8 @@ class GradientFlow:
         self.outputs.start()
         if self._inputs is not None:
             self._inputs.start()
-        if isinstance(self._optimizer, torch.optim.Optimizer):
-            self._handles.append(self._optimizer.register_step_pre_hook(self._steps))
+        if (stepping := stepping_optimizer(self._optimizer)) is not None:
+            self._handles.append(stepping.register_step_pre_hook(self._steps))
         for index, parameters in enumerate(self._parameters):
             for path, parameter in parameters:
                 if isinstance(parameter, UninitializedTensorMixin):

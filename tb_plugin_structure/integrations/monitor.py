@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from tb_plugin_structure.capture import AttentionOptions
+from tb_plugin_structure.capture.wrapped_optimizers import stepping_optimizer
 from tb_plugin_structure.integrations import feature_maps, memory, scalar_tags, statistics, summaries
 from tb_plugin_structure.integrations.module_outputs import ModuleOutputs
 from tb_plugin_structure.integrations.path_measurements import (
@@ -49,7 +50,7 @@ class StructureMonitor:
         writer: Where everything is written.
         models: Name -> model. A model without a parameter that is trained shows in recorded steps only.
         optimizer: Its step is where gradients are looked at, so that ``zero_grad`` may come before :meth:`step`.
-            Without one, ``.grad`` is read when :meth:`step` is called.
+            Without one, ``.grad`` is read when :meth:`step` is called. accelerate's may be given as it is.
         every: Log scalars on each step that is a multiple of this.
         histograms_every: Likewise histograms; None: ten times `every`; 0: never.
         record_every: Likewise a recorded step within :meth:`observe`; None: ten times `every`; 0: never.
@@ -107,15 +108,18 @@ class StructureMonitor:
         self._rates: dict[str, float] = {}
         self._histograms: dict[str, statistics.Histogram] = {}
         self._looked_at = -1
+        self._observed = -1
+        """The step that was last observed."""
         self._before: list[Tensor] = []
         self._values = StepValues()
         self._weight_moments = WeightMoments()
         self._outputs: ModuleOutputs | None = None
         self._warned = False
         self._handles: list[Any] = []
-        if self._enabled and optimizer is not None:
-            self._handles.append(optimizer.register_step_pre_hook(self._before_optimizer_step))
-            self._handles.append(optimizer.register_step_post_hook(self._after_optimizer_step))
+        stepping = stepping_optimizer(optimizer)
+        if self._enabled and stepping is not None:
+            self._handles.append(stepping.register_step_pre_hook(self._before_optimizer_step))
+            self._handles.append(stepping.register_step_post_hook(self._after_optimizer_step))
 
     @property
     def global_step(self) -> int:
@@ -131,14 +135,15 @@ class StructureMonitor:
     @contextlib.contextmanager
     def observe(self) -> Iterator[Any]:
         """Around forward and backward pass: a recorded step, pictures, and what modules return, when they are due; else
-        nothing."""
+        nothing. Of several passes before :meth:`step`, as with accumulated gradients, the first one is recorded."""
+        is_first, self._observed = self._observed != self._step, self._step
         with contextlib.ExitStack() as stack:
             if self._enabled and self._measures:
                 stack.enter_context(self._outputs_watched())
-            if self._enabled and _due(self._step, self._pictures_every):
+            if self._enabled and is_first and _due(self._step, self._pictures_every):
                 stack.enter_context(self._watched())
             observation = None
-            if self._enabled and self._record_every:
+            if self._enabled and is_first and self._record_every:
                 observation = stack.enter_context(
                     self._writer.record_step(
                         self._models,

@@ -52,8 +52,11 @@ def _first_cast(structure: Structure, names: Sequence[str]) -> tuple[int, str]:
     dtypes = structure.tensors.column_texts("dtype")
     if not any(kind in _HALF for kind in dtypes):
         return -1, ""
+    # What autocast converts is converted within the operator that wants it, a layer or a product.
+    operators = structure.kernels["operator"].tolist()
+    others = {operator for operator, name in zip(operators, names, strict=True) if name != "_to_copy"}
     for kernel, name in enumerate(names):
-        if name != "_to_copy":
+        if name != "_to_copy" or operators[kernel] in others:
             continue
         inputs, outputs = structure.kernels.values("inputs", kernel), structure.kernels.values("outputs", kernel)
         if not len(inputs) or not len(outputs) or dtypes[inputs[0]] != "float32":
