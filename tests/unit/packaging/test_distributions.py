@@ -89,6 +89,16 @@ def test_wheel_holds_nothing_else(distributions: tuple[list[str], zipfile.ZipFil
 
 
 @pytest.mark.slow
+def test_the_description_has_no_link_into_the_source_tree(distributions: tuple[list[str], zipfile.ZipFile]) -> None:
+    """PyPI shows it alone: a relative link leads nowhere, a picture beside it stays empty."""
+    metadata = distributions[1].read("tensorboard_plugin_structure-0.1.0.dist-info/METADATA").decode()
+    description = metadata.partition("\n\n")[2]
+    assert "# tensorboard-plugin-structure" in description
+    targets = re.findall(r"\]\(([^)]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", description)
+    assert [target for pair in targets for target in pair if target and "://" not in target] == []
+
+
+@pytest.mark.slow
 def test_wheel_registers_three_tabs_in_order_and_the_command(
     distributions: tuple[list[str], zipfile.ZipFile],
 ) -> None:

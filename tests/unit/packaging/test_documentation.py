@@ -19,7 +19,10 @@ from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "PYPI.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(ROOT.glob("docs/*.md")),
+]
 NOTEBOOK = ROOT / "examples" / "compare_two_models.ipynb"
 
 
@@ -147,7 +150,14 @@ def test_python_of_a_page_runs_block_after_block(
 
 
 def test_pages_with_python_are_known() -> None:
-    assert {"README.md", "docs/tutorial.md", "docs/quickstart.md", "docs/monitor.md", "docs/audit.md"} <= set(PAGES)
+    assert {
+        "README.md",
+        "PYPI.md",
+        "docs/tutorial.md",
+        "docs/quickstart.md",
+        "docs/monitor.md",
+        "docs/audit.md",
+    } <= set(PAGES)
 
 
 def test_the_tutorial_gives_what_it_says(
