@@ -1,5 +1,6 @@
 import { type Choice, contentOf, type Side } from "./choice";
 import { exactNumber } from "./format";
+import { isolated } from "./isolated";
 import type { Session } from "./session";
 
 const NAMES = { teacher: "Teacher", student: "Student" } as const;
@@ -32,8 +33,8 @@ export function SidePicker({ session, which }: { session: Session; which: "teach
           <optgroup key={run} label={runName(run)}>
             {ofRun.map(({ choice, index }) => (
               <option key={choice.tag} value={index}>
-                {choice.model}
-                {choice.variant && ` / ${choice.variant}`} · {choice.detail}
+                {isolated(choice.model)}
+                {choice.variant && ` / ${isolated(choice.variant)}`} · {choice.detail}
               </option>
             ))}
           </optgroup>

@@ -30,6 +30,7 @@ NESTED = (
     "the softmax of a nested batch is not read: its sequences have sizes of their own; record the model on one "
     "sequence, or with log_attention"
 )
+EMPTY = "it ran on a sequence of length 0"
 NO_VALUES = "the model ran on meta or fake tensors: there are no values"
 
 

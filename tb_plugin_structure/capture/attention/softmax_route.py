@@ -13,6 +13,7 @@ from tb_plugin_structure.capture.attention.maps import AttentionMap
 from tb_plugin_structure.capture.attention.model_attention import ModelAttention
 from tb_plugin_structure.capture.attention.options import AttentionOptions, matches
 from tb_plugin_structure.capture.attention.reasons import (
+    EMPTY,
     FACTOR,
     NESTED,
     NO_PRODUCT,
@@ -60,7 +61,10 @@ class SoftmaxRoute:
         model = self._models[call.model]
         path = call.module_path
         wanted = candidate.scored or model.facts.looks_like_attention(path) or matches(path, self._options.accept)
-        if not wanted or not probabilities.numel():
+        if not wanted:
+            return
+        if not probabilities.numel():
+            model.reason(path, EMPTY)
             return
         if not has_values(probabilities):
             model.reason(path, NO_VALUES)

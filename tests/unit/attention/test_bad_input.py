@@ -102,6 +102,11 @@ def test_sequences_of_length_zero(queries: int, keys: int) -> None:
         assert layer.not_captured or (layer.query_length, layer.key_length) == (queries, keys)
 
 
+def test_a_layer_that_ran_on_nothing_says_so() -> None:
+    q, k, v = query_key_value(queries=0, keys=0)
+    assert captured(SOFTMAX, q, k, v).not_captured == {"": "it ran on a sequence of length 0"}
+
+
 def test_one_token() -> None:
     q, k, v = query_key_value(queries=1, keys=1)
     overview = through_a_record(captured(ATTEND, q, k, v, options=STORED))

@@ -15,12 +15,15 @@ import { MatrixView } from "./MatrixView";
 import { RowMarks } from "./RowMarks";
 import { RowProfile } from "./RowProfile";
 import { canFilter, NOTHING, type ShownHead, useShownHeads } from "./shown_head";
-import { specialPositions } from "./special_tokens";
+import { shortened, specialPositions } from "./special_tokens";
 import { ViewOptions } from "./ViewOptions";
 import { wordsOf } from "./words";
 
 /** Shares of each row's mass that can be asked for, in per cent. */
 const MASSES = [100, 99, 95, 90, 75, 50];
+
+/** Characters of a token in a tooltip. */
+const MOST_READ = 400;
 
 /** One head of each model, cell by cell. */
 export function HeadView({ state }: { state: AttentionState }) {
@@ -148,6 +151,7 @@ function HeadColumn({ state, name, shown, patch, scale }: HeadColumnProps) {
     [shown, patch, scale, query],
   );
   const { status, error } = state.data[name].matrix.state.value;
+  const hasNone = state.overview(name) !== undefined && state.chosen[name].value === null;
   const isExact = patch !== null && patch.matrix.rows === patch.box.height;
   return (
     <div class="head-column">
@@ -158,7 +162,9 @@ function HeadColumn({ state, name, shown, patch, scale }: HeadColumnProps) {
             ? error?.message
             : status === "ready"
               ? "This layer was not captured; Sources says why."
-              : "Reading the head …"}
+              : hasNone
+                ? `No attention of the ${name} was captured; Sources says why.`
+                : "Reading the head …"}
         </p>
       ) : (
         <>
@@ -217,13 +223,17 @@ function describeCell(
   const shown = said !== "" ? said : Number.isNaN(value) ? "hidden" : exact(value);
   return [
     `${name}: ${shown}${isExact || said !== "" ? "" : " (largest of the block)"}`,
-    `query ${row} “${queryLabels[row] ?? ""}”${ofWord(queryWords[row])}`,
-    `key ${column} “${keyLabels[column] ?? ""}”${ofWord(keyWords[column])}`,
+    `query ${row} “${readable(queryLabels[row])}”${ofWord(queryWords[row])}`,
+    `key ${column} “${readable(keyLabels[column])}”${ofWord(keyWords[column])}`,
   ].join("\n");
 }
 
+function readable(label = ""): string {
+  return shortened(label, MOST_READ);
+}
+
 function ofWord(word: string | undefined): string {
-  return word ? ` of “${word}”` : "";
+  return word ? ` of “${readable(word)}”` : "";
 }
 
 function exact(value: number): string {
@@ -299,7 +309,7 @@ function DifferenceColumn({ state, heads, patches }: DifferenceProps) {
             patch !== null && overlap(patch.box, { x: column, y: row, width: 1, height: 1 }) !== null
               ? valueAt(patch.matrix, patch.box, row, column)
               : valueAt(change, all, row, column);
-          return `student − teacher: ${value > 0 ? "+" : ""}${exact(value)}\nquery “${teacher.queryLabels[row]}”\nkey “${teacher.keyLabels[column]}”`;
+          return `student − teacher: ${value > 0 ? "+" : ""}${exact(value)}\nquery “${readable(teacher.queryLabels[row])}”\nkey “${readable(teacher.keyLabels[column])}”`;
         }}
         onSelect={({ row }) => state.setQuery(row)}
         view={state.zoom.value}

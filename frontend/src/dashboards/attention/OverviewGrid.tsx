@@ -16,6 +16,8 @@ import { ViewOptions } from "./ViewOptions";
 
 const MARGIN = 34;
 const GAP = 24;
+/** Reasons that are listed under a grid. */
+const MOST_REASONS = 4;
 /** Space that the chosen heads take beside the grids. */
 const CHOSEN_WIDTH = 330;
 
@@ -148,7 +150,27 @@ function OverviewSide({ state, name, overview, layout, thumbnails }: OverviewSid
           state.view.value = "head";
         }}
       />
+      <NotCaptured overview={overview} />
     </div>
+  );
+}
+
+/** Why some layers have no maps, under the grid: their frames alone do not say. */
+function NotCaptured({ overview }: { overview: AttentionOverview }) {
+  const missing = overview.layers.flatMap((record, layer) =>
+    record.notCaptured === "" ? [] : [{ record, layer }],
+  );
+  if (missing.length === 0) return null;
+  return (
+    <ul class="notes">
+      {missing.slice(0, MOST_REASONS).map(({ record, layer }) => (
+        <li key={layer}>
+          layer {layer} <span class="mono">{record.modulePath || "(model)"}</span> not captured:{" "}
+          {record.notCaptured}
+        </li>
+      ))}
+      {missing.length > MOST_REASONS && <li>{missing.length - MOST_REASONS} more, see Sources</li>}
+    </ul>
   );
 }
 

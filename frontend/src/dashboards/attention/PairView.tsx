@@ -22,7 +22,12 @@ export function PairView({ state }: { state: AttentionState }) {
   const pair = state.pair.value;
   if (state.side("student") === null) return <p class="hint">Pick a student to compare heads.</p>;
   if (teacher === undefined || student === undefined || pair === null) {
-    return <p class="hint">{state.comparison.state.value.error?.message ?? "Comparing heads …"}</p>;
+    const { error, value } = state.comparison.state.value;
+    const nothing = value && [
+      "No layer of the student can be compared with one of the teacher",
+      ...value.notes,
+    ];
+    return <p class="hint">{error?.message ?? nothing?.join(": ") ?? "Comparing heads …"}</p>;
   }
   return (
     <section class="pair-view" aria-label="Matched heads of two layers">

@@ -3,6 +3,7 @@ import { type AttentionState, SIDES } from "./attention_state";
 import { largest, matrixRow, positionsOf, rowStateWords } from "./head_matrix";
 import { useExactRow } from "./head_parts";
 import { NOTHING, queryCell, type ShownHead } from "./shown_head";
+import { shortened } from "./special_tokens";
 import { useWidth } from "./use_width";
 
 const HEIGHT = 120;
@@ -32,7 +33,7 @@ export function RowProfile({ state, heads }: { state: AttentionState; heads: rea
     <section class="row-profile" aria-label="Where the chosen query looks">
       <h2>
         Query {query}
-        {` “${first.head.queryLabels[Math.min(query, queries - 1)] ?? ""}”`}{" "}
+        {` “${shortened(first.head.queryLabels[Math.min(query, queries - 1)] ?? "", 60)}”`}{" "}
         <span class="soft">
           {first.isExact ? "" : "(the block of queries that holds it) "}
           looks at
@@ -107,7 +108,7 @@ function Bars({ head, query, values, top: most, width, height }: BarsProps) {
     }
     const [from] = positionsOf(bin, bins, values.length);
     tooltip.show(
-      `key “${keyLabel(head, from, values.length)}”\n${head.name}: ${(heights[bin] ?? 0).toFixed(5)}`,
+      `key “${shortened(keyLabel(head, from, values.length), 400)}”\n${head.name}: ${(heights[bin] ?? 0).toFixed(5)}`,
       event.clientX,
       event.clientY,
     );
@@ -177,7 +178,7 @@ function LargestKeys({ rows, query }: { rows: readonly ProfileRow[]; query: numb
         <tbody>
           {order.map((key) => (
             <tr key={key}>
-              <td class="mono">{keyLabel(first.head, key, first.values.length)}</td>
+              <td class="mono">{shortened(keyLabel(first.head, key, first.values.length), 24)}</td>
               {(isShared ? rows : [first]).map(({ head, values }) => (
                 <td key={head.name} class="number">
                   {Number.isFinite(values[key])

@@ -31,6 +31,15 @@ export function axisLabels(axis: TokenAxis | undefined, length: number): string[
   });
 }
 
+/** A label within `most` characters, both ends of it: a token may be a whole document. */
+export function shortened(label: string, most: number): string {
+  const letters = [...label];
+  if (letters.length <= most) return label;
+  const tail = Math.floor(most / 4);
+  const head = letters.slice(0, most - tail - 1).join("");
+  return `${head}…${letters.slice(-tail).join("")} (${letters.length.toLocaleString("en")} characters)`;
+}
+
 /** Outer spaces and control characters as visible signs; direction marks isolated, so that labels stay apart. */
 export function visibleText(token: string): string {
   const shown = token
