@@ -68,7 +68,10 @@ class DistillationPlan(nn.Module):
         level = None if paths is not None else level
         self.pairs: list[Hook] = [hook for hook in report.hooks(level, paths) if hook.student_path or paths is not None]
         if not self.pairs:
-            raise ValueError(f"no pair of features is left at level {level!r}: {report.summary()}")
+            raise ValueError(
+                f"no pair of features is left at level {level!r}: {report.summary()} Pin what should be compared "
+                "(align(..., pins={student path: teacher path})), or distil the logits alone, without a plan"
+            )
         unknown = set(weights or {}) - {pair.student_path for pair in self.pairs}
         if unknown:
             raise ValueError(f"weights for {', '.join(sorted(unknown))}, which no pair of the plan has")

@@ -141,3 +141,51 @@ def test_a_bank_written_over_before_the_backward_pass_is_told_with_its_own_fix()
     assert finding.message.startswith("backward (")
     assert "clone()" in finding.fix
     assert {"no-gradient", "teacher-unused"}.isdisjoint(found)
+
+
+class Audio(nn.Module):
+    """[N, 1, samples] -> [N, frames, width]"""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.frames, self.layer = nn.Conv1d(1, width, 4, stride=4), nn.Linear(width, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.layer(self.frames(x).transpose(1, 2))
+        return made
+
+
+def heard(axis: int) -> dict[str, list[Finding]]:
+    teacher, student, x = Audio(8).eval().requires_grad_(False), Audio(4), torch.randn(2, 1, 40)
+    with observe({"teacher": teacher, "student": student}) as region:
+        with torch.no_grad():
+            taught = teacher(x)
+        (1 - F.cosine_similarity(student(x), taught, dim=axis)).mean().backward()
+    return audited(region)
+
+
+def test_a_cosine_along_the_frames_of_a_sound_is_found() -> None:
+    assert "cosine-over-positions" in heard(1)
+    assert "cosine-over-positions" not in heard(-1)
+
+
+class Biased(nn.Module):
+    """Fused attention that is computed step by step: with a bias that learns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.bias = nn.Embedding(9, 8), nn.Parameter(torch.zeros(4, 4))
+
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        x = self.embedding(ids).unsqueeze(1)
+        bias = self.bias if attention_mask is None else self.bias + attention_mask[:, None, None]
+        return F.scaled_dot_product_attention(x, x, x, bias)
+
+
+def test_a_mask_that_a_student_with_a_learnt_bias_is_not_given_is_found() -> None:
+    teacher, student, ids = Biased().eval().requires_grad_(False), Biased(), torch.randint(9, (2, 4))
+    with observe({"teacher": teacher, "student": student}) as region:
+        with torch.no_grad():
+            taught = teacher(ids, attention_mask=torch.zeros(2, 4))
+        F.mse_loss(student(ids), taught).backward()
+    assert "mask-on-one-side" in audited(region)

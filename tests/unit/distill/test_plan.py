@@ -166,3 +166,10 @@ def test_under_autocast(pair: tuple[Net, Net, AuditReport]) -> None:
         loss = plan.feature_loss()
     loss.backward()
     assert student.stage2[0].weight.grad is not None
+
+
+def test_models_without_a_pair_of_features_are_refused_with_what_to_do() -> None:
+    teacher, student = Net(8), nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU(), nn.Linear(4, 5))
+    report = audit(align(teacher=capture(teacher, (IMAGES,)), student=capture(student, (IMAGES,))))
+    with pytest.raises(ValueError, match=r"pins=\{student path: teacher path\}"):
+        DistillationPlan(report, teacher, student)

@@ -31,6 +31,6 @@ def cosine_over_positions(context: Context) -> Iterator[Finding]:
         label = [dimension.name for dimension in names.of(tensor)]
         if len(axes) != 1 or len(label) < 3 or where in seen or len(loss.origin.get(tensor, ())) != 1:
             continue
-        if label[axes[0]] == dim.TOKENS and label[-1] in (dim.HIDDEN, dim.VOCABULARY):
+        if label[axes[0]] in (dim.TOKENS, dim.LENGTH) and label[-1] in (dim.HIDDEN, dim.CHANNELS, dim.VOCABULARY):
             seen.add(where)
             yield Finding(f"{where} normalises [{', '.join(label)}] along the tokens", subject="outside")

@@ -9,6 +9,9 @@ from tb_plugin_structure.analysis.audit.side import Side
 
 _MASKS = ("attention_mask", "padding_mask", "key_padding_mask", "src_key_padding_mask", "encoder_attention_mask")
 
+_SOFTMAXES = ("_softmax", "softmax", "_safe_softmax")
+"""The last one is in fused attention that is computed step by step, as it is with a bias or on the CPU in training."""
+
 
 @rule(
     "mask-on-one-side",
@@ -36,4 +39,4 @@ def _inputs(side: Side) -> set[str]:
 
 
 def _attends(side: Side) -> bool:
-    return any(name in ("_softmax", "softmax") or "attention" in name for name in side.names.kernel_names)
+    return any(name in _SOFTMAXES or "attention" in name for name in side.names.kernel_names)
