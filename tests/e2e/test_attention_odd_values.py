@@ -79,3 +79,37 @@ def test_the_table_counts_them(server: TensorBoardServer, open_tab: OpenTab) -> 
     tab.frame.get_by_text("As a table").click()
     last = tab.frame.locator(".as-table tbody tr").last
     expect(last.locator("td").nth(-2)).to_have_text("4")
+
+
+@pytest.fixture(scope="module")
+def unlike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TensorBoardServer]:
+    """A teacher with self-attention, a student with cross-attention alone, and one that ran on nothing."""
+    folder = tmp_path_factory.mktemp("unlike")
+    teacher, crossing = (Function(lambda q, k: F.scaled_dot_product_attention(q, k, k)) for _ in range(2))
+    empty = Function(lambda q: (q @ q.mT).softmax(-1) @ q)
+    query = torch.ones(1, 2, 4, 8)
+    with (
+        StructureWriter(folder / "kd") as writer,
+        writer.record_attention({"teacher": teacher, "crossing": crossing, "empty": empty}, step=0),
+    ):
+        teacher(query, query)
+        crossing(query, query[:, :, :3])
+        empty(query[:, :, :0])
+    with TensorBoardServer(folder) as running:
+        running.records(at_least=3, kind="attention")
+        yield running
+
+
+def test_two_models_without_a_kind_in_common_are_told_so(unlike: TensorBoardServer, open_tab: OpenTab) -> None:
+    tab = open_tab(unlike.url, "attention", "view=pair&t=kd:overview/teacher&s=kd:overview/crossing")
+    tab.expect_text("share no kind of attention")
+    assert "Comparing heads" not in tab.text()
+
+
+def test_a_layer_without_a_map_says_why_in_every_view(unlike: TensorBoardServer, open_tab: OpenTab) -> None:
+    address = "t=kd:overview/teacher&s=kd:overview/empty"
+    tab = open_tab(unlike.url, "attention", address)
+    tab.expect_text("not captured: it ran on a sequence of length 0")
+    tab = open_tab(unlike.url, "attention", f"view=head&{address}")
+    tab.frame.get_by_role("button", name="Head", exact=True).click()
+    tab.expect_text("No attention of the student was captured; Sources says why.")
