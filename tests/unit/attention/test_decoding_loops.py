@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -81,3 +82,60 @@ def test_memory_for_steps_that_wait_is_bounded_and_said(monkeypatch: Any) -> Non
     assert result.maps[0].shape == (4, 20, 20)
     assert [made.shape for made in result.maps[1:]] == [(4, 1, keys) for keys in range(21, TOTAL + 1)]
     assert any("decoding steps are joined as far as" in note for note in result.notes)
+
+
+class RollingDecoder(Decoder):
+    """Keeps the keys of the last eight positions alone, as a sliding-window cache does."""
+
+    def __init__(self, prompt: int) -> None:
+        super().__init__()
+        self.prompt = prompt
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+        for begin, end in [(0, self.prompt), *((at, at + 1) for at in range(self.prompt, TOTAL))]:
+            first = max(0, end - 8) if begin else 0
+            own, keys = torch.arange(begin, end)[:, None], torch.arange(first, end)[None, :]
+            self.self_attention.attend(q[:, :, begin:end], k[:, :, first:end], v[:, :, first:end], own, keys)
+
+
+class WindowedSelfAttention(nn.Module):
+    is_causal = True
+
+    def attend(self, *given: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self(*given)
+        return result
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, own: torch.Tensor, keys: torch.Tensor
+    ) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=(keys <= own) & (keys > own - 8))
+
+
+@pytest.mark.parametrize("prompt", [3, 8, 13])
+def test_a_rolling_window_is_one_map_of_all_positions(prompt: int) -> None:
+    model = RollingDecoder(prompt)
+    model.self_attention = WindowedSelfAttention()
+    q, k, v = query_key_value(queries=TOTAL, keys=TOTAL)
+    (made,) = captured(model, q, k, v, options={**SHORT, "detail_limit": 64}).maps
+    assert made.shape == (4, TOTAL, TOTAL)
+    assert made.mask == "sliding window of 8, causal"
+    assert made.exactness.endswith(" over a cache of the last 8 positions, joined by position")
+    near = np.tril(np.ones((TOTAL, TOTAL), bool)) & ~np.tril(np.ones((TOTAL, TOTAL), bool), -8)
+    truth = probabilities(q, k, near)[0]
+    matrix = made.summaries[0].matrix
+    assert matrix is not None
+    np.testing.assert_allclose(matrix, truth, atol=1e-3)
+    statistics = made.summaries[0].statistics
+    np.testing.assert_allclose(statistics["sink_mass"], truth[:, :, 0].mean(1), atol=1e-5)
+    distance = np.abs(np.arange(TOTAL)[:, None] - np.arange(TOTAL)[None, :])
+    np.testing.assert_allclose(statistics["distance"], (truth * distance).sum(-1).mean(1), atol=1e-4)
+
+
+def test_a_module_that_asks_the_same_keys_again_is_no_rolling_window() -> None:
+    class Asks(Decoder):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+            for position in range(3):
+                self.self_attention(q, k, v, 8 + position, 9 + position)
+
+    model = Asks(8)
+    assert len(captured(model, *query_key_value(queries=TOTAL, keys=TOTAL), options=SHORT).maps) == 3
