@@ -1,48 +1,13 @@
-import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { AlignmentSchema, PairKind } from "../gen/tb_plugin_structure/v1/alignment_pb";
-import { Columns } from "../wire/columns";
-import type { DecodedAlignment } from "../wire/comparison";
+import { PairKind } from "../gen/tb_plugin_structure/v1/alignment_pb";
 import { buildTree } from "./build_tree";
 import { cardText, foldCount, mergedText } from "./card";
 import { NodeType } from "./diff_tree";
 import { KindCounts } from "./kind_counts";
 import { KeyIndex, nodeKey } from "./node_key";
-import { Pool, residualModel, stackedModel, tableOf } from "./tiny_model";
+import { residualModel, stackedModel, tinyAlignment } from "./tiny_model";
 
 const { IDENTICAL, RESIZED, DELETED, INSERTED } = PairKind;
-
-/** An alignment from [teacher call, student call, parent row, kind] and [teacher op, student op, pair, kind]. */
-function alignment(pairs: number[][], operators: number[][], stack = -1): DecodedAlignment {
-  const pool = new Pool();
-  const pairTable = tableOf(
-    "pairs",
-    pairs.map(([teacher, student, parent, kind]) => ({
-      teacher,
-      student,
-      parent,
-      kind,
-      confidence: 1,
-      evidence: ["same name"],
-      stack: parent === 0 ? stack : -1,
-      alternatives: [],
-    })),
-    ["teacher", "student", "parent", "kind", "confidence", "evidence", "stack", "alternatives"],
-    pool,
-  );
-  const operatorTable = tableOf(
-    "operator_pairs",
-    operators.map(([teacher, student, pair, kind]) => ({ teacher, student, pair, kind, confidence: 1 })),
-    ["teacher", "student", "pair", "kind", "confidence"],
-    pool,
-  );
-  const strings = pool.strings();
-  return {
-    message: create(AlignmentSchema),
-    pairs: new Columns(pairTable, strings),
-    operatorPairs: new Columns(operatorTable, strings),
-  };
-}
 
 describe("the tree of two models", () => {
   // The student has everything but the dropout.
@@ -51,7 +16,7 @@ describe("the tree of two models", () => {
   const tree = buildTree(
     teacher,
     student,
-    alignment(
+    tinyAlignment(
       [
         [0, 0, -1, RESIZED],
         [1, 1, 0, RESIZED],
@@ -108,7 +73,7 @@ describe("stacks", () => {
     const tree = buildTree(
       stackedModel(4),
       stackedModel(2),
-      alignment(
+      tinyAlignment(
         [
           [0, 0, -1, IDENTICAL],
           [1, 1, 0, IDENTICAL],

@@ -21,6 +21,10 @@ export class DiffTree {
   /** Node of each side's module call. */
   readonly callNode: Record<SideName, Int32Array>;
   private readonly childLists = new Map<number, Int32Array>();
+  private readonly ungroupedNodes: Record<SideName, Map<number, { first: number; last: number } | null>> = {
+    teacher: new Map(),
+    student: new Map(),
+  };
 
   constructor(
     readonly sides: { teacher: ModelSide; student: ModelSide | null },
@@ -120,6 +124,27 @@ export class DiffTree {
 
   hasSide(node: number, side: SideName): boolean {
     return this[side][node]! >= 0;
+  }
+
+  /**
+   * The first and the last outermost node of a side below one that the side itself lacks: what the other model has
+   * grouped stands side by side here. Null when the side has nothing there.
+   */
+  ungrouped(node: number, side: SideName): { first: number; last: number } | null {
+    const known = this.ungroupedNodes[side].get(node);
+    if (known !== undefined) return known;
+    let [first, last] = [-1, -1];
+    for (let at = node + 1; at < this.end[node]!; ) {
+      if (!this.hasSide(at, side)) at++;
+      else {
+        if (first < 0) first = at;
+        last = at;
+        at = this.end[at]!;
+      }
+    }
+    const found = first < 0 ? null : { first, last };
+    this.ungroupedNodes[side].set(node, found);
+    return found;
   }
 
   /** Whether a side's part is shown at another node already: several parts of one side may be paired with one. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { PairKind } from "../gen/tb_plugin_structure/v1/alignment_pb";
 import { palette } from "../ui/tokens";
-import { buildSingleTree } from "./build_tree";
+import { buildSingleTree, buildTree } from "./build_tree";
 import { Painting } from "./colouring";
 import { KindCounts } from "./kind_counts";
 import { LayoutPlan } from "./layout_plan";
@@ -10,7 +11,7 @@ import { KeyIndex } from "./node_key";
 import { paint } from "./painter";
 import { Scene } from "./scene";
 import { SvgPen } from "./svg_pen";
-import { residualModel, stackedModel } from "./tiny_model";
+import { residualModel, stackedModel, tinyAlignment, tinyModel } from "./tiny_model";
 
 const tree = buildSingleTree(residualModel());
 const keys = new KeyIndex(tree);
@@ -60,6 +61,51 @@ describe("the picture", () => {
   it("shows what is in an opened module", () => {
     const shown = texts(drawing(sceneOf(tree, () => true)));
     for (const text of ["conv", "drop", "+"]) expect(shown).toContain(text);
+  });
+
+  it("shows what only the other model has grouped", () => {
+    const chain = (names: string[]) =>
+      tinyModel(
+        "net",
+        [
+          { path: "", type: "Net", parent: -1, operators: [0, 2], inputs: [0], outputs: [2] },
+          ...names.map((path) => ({
+            path,
+            type: path === "body" ? "Sequential" : "Linear",
+            parent: path.startsWith("body.") ? 1 : 0,
+            operators: (path === "body" ? [0, 2] : path.endsWith("a") ? [0, 1] : [1, 2]) as [number, number],
+            inputs: [path.endsWith("b") ? 1 : 0],
+            outputs: [path.endsWith("a") ? 1 : 2],
+          })),
+        ],
+        [
+          { name: "linear", call: names.length - 1, inputs: [0], output: 1 },
+          { name: "linear", call: names.length, inputs: [1], output: 2 },
+        ],
+        [
+          [2, 8],
+          [2, 16],
+          [2, 24],
+        ],
+      );
+    const { RESIZED, INSERTED, IDENTICAL } = PairKind;
+    const pairs = tinyAlignment(
+      [
+        [0, 0, -1, RESIZED],
+        [-1, 1, 0, INSERTED],
+        [1, 2, 1, IDENTICAL],
+        [2, 3, 1, IDENTICAL],
+      ],
+      [],
+    );
+    const both = buildTree(chain(["first_a", "second_b"]), chain(["body", "body.a", "body.b"]), pairs);
+    const opened = texts(drawing(sceneOf(both, () => true)));
+    expect(opened).toContain("first_a");
+    expect(opened).toContain("second_b");
+    // Out of the first, between them and into the second, for each model.
+    expect(opened.filter((text) => text === "2×16")).toHaveLength(6);
+    const closed = texts(drawing(sceneOf(both, (node) => node === 0)));
+    expect(closed).toContain("first_a … second_b");
   });
 
   it("leaves out text that nobody could read", () => {

@@ -1,7 +1,7 @@
 import type { Rect } from "./camera";
-import { HEADER_HEIGHT } from "./card";
+import { HEADER_HEIGHT, nodeName } from "./card";
 import { card, container, gap, header } from "./card_painter";
-import { NodeType } from "./diff_tree";
+import { type DiffTree, NodeType, type SideName } from "./diff_tree";
 import { edges } from "./edge_painter";
 import { legibleSize, textOf, write } from "./legible_text";
 import type { Level } from "./level";
@@ -117,23 +117,22 @@ function child(frame: Frame, node: number, box: Rect, alpha: number): void {
   const { pen, scene, look, side, scale, previous, progress } = frame;
   const { palette } = look;
   const faint = look.isFaint(node) ? alpha * 0.28 : alpha;
+  const open = scene.isOpen(node) && box.height * scale > SMALLEST_LEVEL;
+  const appearing = previous !== null && progress < 1 && !previous.isOpen(node);
   if (side !== null && !scene.tree.hasSide(node, side)) {
     gap(frame, box, faint);
+    const inside = scene.tree.ungrouped(node, side);
+    if (inside && open) level(frame, node, box.x, box.y, appearing ? alpha * progress : alpha);
+    else if (inside) inGap(frame, box, namesOf(scene.tree, inside, side), faint);
     return;
   }
   if (side !== null && scene.tree.isEcho(node, side) && !scene.isOpen(node)) {
     gap(frame, box, faint);
-    const { title } = textOf(frame, node);
-    if (scale > 0.4) {
-      const line = { x: box.x + 8, y: box.y + box.height / 2, room: box.width - 12, alpha: faint };
-      write(frame, { ...line, text: `as above: ${title}`, style: "body", fill: palette.textFaint });
-    }
+    inGap(frame, box, `as above: ${textOf(frame, node).title}`, faint);
     return;
   }
-  const open = scene.isOpen(node) && box.height * scale > SMALLEST_LEVEL;
   const colour = look.colour(node, side ?? (scene.tree.hasSide(node, "teacher") ? "teacher" : "student"));
   if (open) {
-    const appearing = previous !== null && progress < 1 && !previous.isOpen(node);
     container(frame, box, colour, faint);
     level(frame, node, box.x, box.y, appearing ? alpha * progress : alpha);
     header(frame, node, box, colour, faint);
@@ -154,6 +153,19 @@ function child(frame: Frame, node: number, box: Rect, alpha: number): void {
   if (look.isMatch(node)) {
     pen.rect(grown(box, 1), { stroke: palette.focus, lineWidth: Math.max(2.5, 2 / scale), radius: 6 });
   }
+}
+
+/** A line within a dashed frame. */
+function inGap(frame: Frame, box: Rect, text: string, alpha: number): void {
+  if (frame.scale <= 0.4) return;
+  const line = { x: box.x + 8, y: box.y + box.height / 2, room: box.width - 12, alpha };
+  write(frame, { ...line, text, style: "body", fill: frame.look.palette.textFaint });
+}
+
+/** "0 … 6": what stands side by side where the other model has a group. */
+function namesOf(tree: DiffTree, { first, last }: { first: number; last: number }, side: SideName): string {
+  const from = nodeName(tree, first, side);
+  return first === last ? from : `${from} … ${nodeName(tree, last, side)}`;
 }
 
 function grown({ x, y, width, height }: Rect, by: number): Rect {

@@ -1,7 +1,9 @@
 import { create } from "@bufbuild/protobuf";
+import { AlignmentSchema } from "../gen/tb_plugin_structure/v1/alignment_pb";
 import { StringPoolSchema, TableSchema, ValueType } from "../gen/tb_plugin_structure/v1/columns_pb";
 import { StructureHeaderSchema } from "../gen/tb_plugin_structure/v1/structure_pb";
 import { Columns } from "../wire/columns";
+import type { DecodedAlignment } from "../wire/comparison";
 import { Strings } from "../wire/strings";
 import type { StructureTables } from "../wire/structure";
 import { ModelSide } from "./model_side";
@@ -283,4 +285,36 @@ export function stackedModel(count: number, name = "stack"): ModelSide {
     ]),
     Array.from({ length: 2 * count + 1 }, () => [4, 8]),
   );
+}
+
+/** An alignment from [teacher call, student call, parent row, kind] and [teacher op, student op, pair, kind]. */
+export function tinyAlignment(pairs: number[][], operators: number[][], stack = -1): DecodedAlignment {
+  const pool = new Pool();
+  const pairTable = tableOf(
+    "pairs",
+    pairs.map(([teacher, student, parent, kind]) => ({
+      teacher,
+      student,
+      parent,
+      kind,
+      confidence: 1,
+      evidence: ["same name"],
+      stack: parent === 0 ? stack : -1,
+      alternatives: [],
+    })),
+    ["teacher", "student", "parent", "kind", "confidence", "evidence", "stack", "alternatives"],
+    pool,
+  );
+  const operatorTable = tableOf(
+    "operator_pairs",
+    operators.map(([teacher, student, pair, kind]) => ({ teacher, student, pair, kind, confidence: 1 })),
+    ["teacher", "student", "pair", "kind", "confidence"],
+    pool,
+  );
+  const strings = pool.strings();
+  return {
+    message: create(AlignmentSchema),
+    pairs: new Columns(pairTable, strings),
+    operatorPairs: new Columns(operatorTable, strings),
+  };
 }
