@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from tb_plugin_structure.analysis.alignment.weights import EQUAL_WEIGHTS, Sketch
 from tb_plugin_structure.records.table import Array
 
 Policy = str | Sequence[int]
+
+Kind = Hashable
 
 _MOST_VOTERS = 32
 
@@ -59,6 +61,16 @@ class Side:
     def layers(self, nodes: Sequence[int]) -> list[bytes]:
         """For each node what layers with weights it holds, and how many of each."""
         return [row.tobytes() for row in self.signatures.bag[nodes][:, WEIGHTED_CODES]]
+
+    def classes(self, nodes: Sequence[int]) -> list[str]:
+        """For each node the classes of all that it holds: what a block is by its author's word, however often it calls
+        what it holds (experts are called for the tokens that they get)."""
+        tree, known = self.tree, {}
+        for node in nodes:
+            number = self.signatures.shape_free[node]
+            if number not in known:
+                known[number] = " ".join(sorted(set(tree.class_name[node : node + tree.size[node]])))
+        return [known[self.signatures.shape_free[node]] for node in nodes]
 
     def _alike(self, node: int, other: int) -> bool:
         if self.signatures.kinds[node] == self.signatures.kinds[other]:
@@ -134,8 +146,8 @@ class BlockPairing:
         else:
             indices = policy_indices(policy, longer, shorter, where)
         if policy == "copy" and 1 < shorter < longer:
-            kinds_t, kinds_s = self.teacher.layers(blocks_t), self.student.layers(blocks_s)
-            indices = _of_one_kind(indices, *((kinds_t, kinds_s) if count_t >= count_s else (kinds_s, kinds_t)))
+            sides = [(self.teacher, blocks_t), (self.student, blocks_s)]
+            indices = _of_one_kind(indices, *_kinds(*(sides if count_t >= count_s else sides[::-1])))
         return [(index, k) if count_t >= count_s else (k, index) for k, index in enumerate(indices) if index >= 0]
 
     def _by_weights(self, blocks_t: list[int], blocks_s: list[int]) -> list[tuple[int, int]]:
@@ -208,7 +220,22 @@ class BlockPairing:
         return found
 
 
-def _of_one_kind(indices: list[int], longer: list[bytes], shorter: list[bytes]) -> list[int]:
+def _kinds(longer: tuple[Side, list[int]], shorter: tuple[Side, list[int]]) -> tuple[list[Kind], list[Kind]]:
+    """What tells the blocks of a stack that mixes several kinds apart: their layers, and their classes where both
+    models have the same."""
+    layers, classes = (
+        [side.layers(blocks) for side, blocks in (longer, shorter)],
+        [side.classes(blocks) for side, blocks in (longer, shorter)],
+    )
+    if set(classes[0]) != set(classes[1]):
+        return list(layers[0]), list(layers[1])
+    both = [list(zip(*pair, strict=True)) for pair in zip(layers, classes, strict=True)]
+    if set(both[1]) <= set(both[0]):
+        return list(both[0]), list(both[1])
+    return list(classes[0]), list(classes[1])
+
+
+def _of_one_kind(indices: list[int], longer: list[Kind], shorter: list[Kind]) -> list[int]:
     """The indices of a policy, moved to the nearest block that holds the same layers where a stack mixes several kinds
     of blocks: local and global attention in turn, a dense and a sparse network in turn."""
     if len(set(longer)) == 1 or not set(shorter) <= set(longer) or min(indices) < 0:

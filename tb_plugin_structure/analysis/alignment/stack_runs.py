@@ -29,6 +29,9 @@ _CLOSE = 0.9
 _LARGEST_GAP = 2
 
 
+Positions = tuple[int, ...]
+
+
 class _Key(NamedTuple):
     """What blocks of one stack have in common, or nearly."""
 
@@ -212,23 +215,27 @@ class StackRuns:
         chains, other_chains = self._chains(node), self._chains(other)
         if not chains and not other_chains:
             return False
-        tree = self.tree
-        narrows = any(tree.entry[each].positions != tree.extent[each].positions for each in (node, other))
-        return chains != other_chains or narrows
+        narrows = self._ends_narrower(node, chains) or self._ends_narrower(other, other_chains)
+        return narrows or [length for length, _ in chains] != [length for length, _ in other_chains]
 
-    def _chains(self, node: int) -> list[int]:
-        """Lengths of the outermost stacks below a node whose blocks are of one class and run one after the other, as
-        experts do not."""
+    def _ends_narrower(self, node: int, chains: Sequence[tuple[int, Positions]]) -> bool:
+        """Whether the resolution changes after the stacks in a node: a block may change it at its begin."""
+        taken, returned = self.tree.entry[node].positions, self.tree.extent[node].positions
+        return taken != returned and any(positions != returned for _, positions in chains)
+
+    def _chains(self, node: int) -> list[tuple[int, Positions]]:
+        """Lengths and positions of the outermost stacks below a node whose blocks are of one class and run one after
+        the other, as experts do not."""
         end = node + self.tree.size[node]
         begin, stop = bisect_left(self._inner, 1 - end), bisect_left(self._inner, 1 - node)
-        found: list[int] = []
+        found: list[tuple[int, Positions]] = []
         covered = node
         for holder in (-each for each in reversed(self._inner[begin:stop])):
             if holder < covered:
                 continue
             for elements in self._found[holder]:
                 if _run_in_turn(self.tree, elements):
-                    found.append(len(elements))
+                    found.append((len(elements), self.tree.extent[elements[0]].positions))
                 covered = elements[-1] + self.tree.size[elements[-1]]
         return found
 

@@ -71,7 +71,7 @@ class Folding:
         self._block_classed = [
             node
             for node, (name, below) in enumerate(zip(tree.class_name, tree.children, strict=True))
-            if below and name in self.element_classes
+            if below and name in self.element_classes and name not in CONTAINERS
         ]
         distinct_blocks = {
             signatures.kinds[element]: signatures.bag[element]
@@ -92,7 +92,9 @@ class Folding:
         self.other_classes: set[str] = set()
         self._other_unlike: Set[str] = frozenset()
         self._deep: Set[str] = self.deep_classes
-        self.stage_classes = self._classes_of_stages()
+        stages = self._count_stages()
+        self.stage_classes = {name for (_, name), count in stages.items() if count > 1}
+        self._stages_beside = stages.keys()
         self._small_stages: set[int] = set()
         self._light_singles: set[int] = set()
         self._staged = self._staged_parents()
@@ -178,8 +180,8 @@ class Folding:
             for element in elements
         }
 
-    def _classes_of_stages(self) -> set[str]:
-        """Classes of numbered siblings that hold a stack each: stages."""
+    def _count_stages(self) -> Counter[tuple[int, str]]:
+        """How many numbered siblings of a class hold a stack each, (node around, class): stages."""
         tree = self.tree
         blocks = {element for stacks in self._stacks.values() for elements in stacks for element in elements}
         found: Counter[tuple[int, str]] = Counter()
@@ -191,14 +193,14 @@ class Folding:
                 if tree.segment[stage][-1:].isdigit():
                     found[tree.parent[stage], tree.class_name[stage]] += 1
                 stage = tree.parent[stage]
-        return {name for (_, name), count in found.items() if count > 1}
+        return found
 
     def _may_be_small_stages(self, elements: Sequence[int], stage_classes: Container[str]) -> bool:
-        """Whether what looks like a stack of blocks is stages (of one block each, or as long as one another), as the
-        other model has stages of such a class."""
-        tree = self.tree
+        """Whether what looks like a stack of blocks is stages (of one block each, or as long as one another), as others
+        of the class beside them or in the other model are."""
+        tree, beside = self.tree, self._stages_beside
         return all(
-            tree.class_name[element] in stage_classes
+            (tree.class_name[element] in stage_classes or (tree.parent[element], tree.class_name[element]) in beside)
             and (
                 self._holds_stack(element) or tree.class_name[element] not in CONTAINERS or len(tree.chain(element)) > 1
             )
@@ -276,18 +278,16 @@ class Folding:
             return False  # a wrapper around the block, or something that the model has once: a head, a stem
         if name in self._other_unlike - self.element_classes:
             return False  # the other model has such modules, and they are no blocks there
-        place = bisect_left(self._block_classed, node + 1)
-        if (
-            name not in self._deep
-            and place < len(self._block_classed)
-            and self._block_classed[place] < node + tree.size[node]
-        ):
-            return False  # what holds a block is no block
         bag = self.signatures.bag[node]
+        if name in self._deep:
+            return any(cosine(bag, other) >= ALIKE for other in blocks)
+        place = bisect_left(self._block_classed, node + 1)
+        if place < len(self._block_classed) and self._block_classed[place] < node + tree.size[node]:
+            return False  # what holds a block is no block
         telling = bag[_TELLING_CODES] > 0
         if name in self.element_classes:
             blocks = [*blocks, *self.own_bags]
         return any(
             cosine(bag, other) >= ALIKE and mass_alike(bag, other) and ((other[_TELLING_CODES] > 0) == telling).all()
             for other in blocks
-        ) and (name in self._deep or not self._holds_stack(node))
+        ) and not self._holds_stack(node)
