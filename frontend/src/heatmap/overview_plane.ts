@@ -1,5 +1,6 @@
 import type { StoredPlane } from "../wire/attention";
 import type { Matrix } from "./rasterize";
+import { RowState } from "./row_states";
 
 export function planeValue(plane: StoredPlane, cell: number): number {
   return plane.scale * ((plane.bytes[cell] ?? 0) / 255) ** 2;
@@ -13,10 +14,15 @@ export function byteValues(scale: number): Float32Array {
   return values;
 }
 
+/** The probabilities of a plane; NaN in rows that have none, so that nobody takes what was stored there for numbers. */
 export function decodePlane(plane: StoredPlane): Matrix {
   const table = byteValues(plane.scale);
   const values = new Float32Array(plane.bytes.length);
   for (let cell = 0; cell < values.length; cell++) values[cell] = table[plane.bytes[cell]!]!;
+  plane.rowStates?.forEach((state, row) => {
+    const hasNone = state === RowState.notFinite || state === RowState.notRecorded;
+    if (hasNone) values.fill(Number.NaN, row * plane.columns, (row + 1) * plane.columns);
+  });
   return { values, rows: plane.rows, columns: plane.columns, rowStates: plane.rowStates };
 }
 

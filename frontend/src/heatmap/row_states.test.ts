@@ -37,6 +37,12 @@ describe("states of rows", () => {
     expect([...(difference(good, decodePlane(plane)).rowStates ?? [])]).toEqual([...rowStates]);
   });
 
+  it("gives NaN, not 0, for rows without numbers", () => {
+    const rowStates = Uint8Array.of(notFinite, masked, notRecorded, probabilities);
+    const plane = { bytes: new Uint8Array(4), rows: 4, columns: 1, scale: 1, rowStates };
+    expect([...Array.from(decodePlane(plane).values)]).toEqual([Number.NaN, 0, Number.NaN, 0]);
+  });
+
   it("does not let infinity stretch the scale", () => {
     expect(extent({ values: [0.25, Number.POSITIVE_INFINITY, Number.NaN], rows: 1, columns: 3 })).toBe(0.25);
   });

@@ -20,6 +20,11 @@ export function viewSvg(view: Element): string {
         parts.push(`<image x="${x}" y="${y}" ${size} href="${node.toDataURL()}"/>`);
       return;
     }
+    const chosen = chosenText(node);
+    if (chosen !== null) {
+      parts.push(line(chosen, x + 4, y + box.height / 2 + 5, getComputedStyle(node)));
+      return;
+    }
     if (node instanceof SVGSVGElement) {
       parts.push(nested(node, x, y));
       return;
@@ -60,25 +65,55 @@ function round(value: number): number {
 function isHidden(element: Element): boolean {
   const { display, visibility, clip, clipPath } = getComputedStyle(element);
   const isVisuallyHidden = clip !== "auto" || clipPath !== "none";
-  return display === "none" || visibility === "hidden" || isVisuallyHidden || element.matches("select");
+  return display === "none" || visibility === "hidden" || isVisuallyHidden;
+}
+
+/** What a control holds, for it has no text of its own; null for what is none. */
+function chosenText(element: Element): string | null {
+  if (element instanceof HTMLSelectElement) return element.selectedOptions[0]?.text.trim() ?? "";
+  return element instanceof HTMLInputElement && element.type === "number" ? element.value : null;
 }
 
 function addText(node: Text, place: (box: DOMRect) => { x: number; y: number }, parts: string[]): void {
   const parent = node.parentElement;
   const text = node.data.trim();
   if (parent === null || text === "") return;
+  const style = getComputedStyle(parent);
+  const size = Number.parseFloat(style.fontSize);
+  for (const { words, box } of linesOf(node)) {
+    const { x, y } = place(box);
+    // The baseline of a line lies about a fifth of the font size above its end.
+    parts.push(line(words, x, y + Math.min(box.height, 1.4 * size) - 0.3 * size, style));
+  }
+}
+
+/** The lines that a text is broken into on the page, with their places. */
+function linesOf(node: Text): { words: string; box: DOMRect }[] {
   const range = document.createRange();
-  range.selectNodeContents(node);
-  const box = range.getBoundingClientRect();
-  if (box.width === 0) return;
-  const { color, fontSize, fontWeight, fontFamily } = getComputedStyle(parent);
-  const { x, y } = place(box);
-  const size = Number.parseFloat(fontSize);
-  // The baseline of a line lies about a fifth of the font size above its end.
-  const baseline = round(y + Math.min(box.height, 1.4 * size) - 0.3 * size);
-  parts.push(
-    `<text x="${x}" y="${baseline}" font-size="${size}" font-weight="${fontWeight}" ` +
-      `font-family="${escapeXml(fontFamily)}" fill="${color}">${escapeXml(text)}</text>`,
+  // Without the spaces around it, which would move it.
+  range.setStart(node, node.data.search(/\S/));
+  range.setEnd(node, node.data.trimEnd().length);
+  const rectangles = range.getClientRects();
+  const whole = range.getBoundingClientRect();
+  if (whole.width === 0) return [];
+  if (rectangles.length < 2) return [{ words: node.data.trim(), box: whole }];
+  const lines: { words: string; box: DOMRect }[] = [];
+  for (const word of node.data.matchAll(/\S+/g)) {
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    const box = range.getBoundingClientRect();
+    const last = lines.at(-1);
+    if (last !== undefined && Math.abs(box.top - last.box.top) < box.height / 2) last.words += ` ${word[0]}`;
+    else lines.push({ words: word[0], box });
+  }
+  return lines;
+}
+
+function line(words: string, x: number, baseline: number, style: CSSStyleDeclaration): string {
+  const { color, fontSize, fontWeight, fontFamily } = style;
+  return (
+    `<text x="${round(x)}" y="${round(baseline)}" font-size="${Number.parseFloat(fontSize)}" ` +
+    `font-weight="${fontWeight}" font-family="${escapeXml(fontFamily)}" fill="${color}">${escapeXml(words)}</text>`
   );
 }
 
