@@ -102,7 +102,7 @@ class Alignment:
         self.rows = self._rows(outcome.links, matcher)
         self.stacks = [self._stack(match, matcher) for match in outcome.stacks]
         self.counts = kind_counts(self.rows, teacher, student)
-        self._functions = frozenset(rows_of_functions(self.rows, teacher, student))
+        self._functions = rows_of_functions(self.rows, teacher, student)
         self._shared = sharing_edits(self.rows, teacher, student)
         self.edits = edit_script(self.rows, self.stacks, teacher, student, self._shared, self._functions)
 
@@ -259,7 +259,7 @@ class Alignment:
             self._widths(),
             self._stage_level(),
             [edit.text for edit in self._shared],
-            self._functions,
+            self._functions.keys(),
         )
 
     def _widths(self) -> list[tuple[int, int]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -30,7 +31,7 @@ def edit_script(
     teacher: Structure,
     student: Structure,
     shared: Sequence[alignment_pb2.Edit] = (),
-    functions: Collection[int] = (),
+    functions: Mapping[int, str] = MappingProxyType({}),
 ) -> list[alignment_pb2.Edit]:
     """Edits, coarsest first: stacks whose length changes, modules that one side shares, then subtrees only one side
     has and changed leaves, last what is a module here and a function there.
@@ -43,7 +44,7 @@ def edit_script(
         teacher: The teacher's record.
         student: The student's record.
         shared: What is one module in one model only.
-        functions: Rows of modules in whose place the other model calls a function.
+        functions: Rows of modules in whose place the other model calls a function -> what is given to it otherwise.
     """
     edits: list[alignment_pb2.Edit] = []
     for stack in stacks:
@@ -67,7 +68,7 @@ def edit_script(
     told: dict[tuple[object, ...], list[tuple[int, alignment_pb2.Edit]]] = {}
     resized: dict[tuple[int, str], list[alignment_pb2.Edit]] = {}
     for number in range(len(rows)):
-        edit = _edit_of(number, rows, in_stack, *sides, number in functions)
+        edit = _edit_of(number, rows, in_stack, *sides, functions.get(number))
         if edit is None:
             continue
         inside = in_stack[number] >= 0
@@ -183,7 +184,7 @@ class _Side:
 
 
 def _edit_of(
-    number: int, rows: Sequence[Row], in_stack: Sequence[int], teacher: _Side, student: _Side, function: bool
+    number: int, rows: Sequence[Row], in_stack: Sequence[int], teacher: _Side, student: _Side, function: str | None
 ) -> alignment_pb2.Edit | None:
     row = rows[number]
     if row.kind in (INSERTED, DELETED):
@@ -198,9 +199,9 @@ def _edit_of(
         )
         module = side.module[call]
         path = side.paths[module]
-        shown = _hide_block(path) if in_stack[number] >= 0 else path or "model"
+        shown = _hide_block(path) if in_stack[number] >= 0 else path or "a further call of the model"
         return alignment_pb2.Edit(
-            text=f"{shown} ({side.classes[module]}) {_is_function(whose) if function else f'only in the {whose}'}",
+            text=f"{shown} ({side.classes[module]}) {_in_place(whose, function)}",
             kind=cast(alignment_pb2.PairKind, row.kind),
             teacher_path="" if row.kind == INSERTED else path,
             student_path=path if row.kind == INSERTED else "",
@@ -231,8 +232,12 @@ def _edit_of(
     )
 
 
-def _is_function(whose: str) -> str:
-    return f"is a function call in the {'teacher' if whose == 'student' else 'student'}"
+def _in_place(whose: str, changed: str | None) -> str:
+    """What the other model has in the place of a module: nothing, or a function that is given `changed` otherwise."""
+    if changed is None:
+        return f"only in the {whose}"
+    text = f"is a function call in the {'teacher' if whose == 'student' else 'student'}"
+    return f"{text}, {changed}" if changed else text
 
 
 def _changed_attributes(module_t: int, module_s: int, teacher: Structure, student: Structure) -> str:

@@ -23,23 +23,24 @@ class _Place(NamedTuple):
     call: int
 
 
-def rows_of_functions(rows: Sequence[Row], teacher: Structure, student: Structure) -> list[int]:
-    """Rows of modules that only one model has, because the other calls a function in their place.
+def rows_of_functions(rows: Sequence[Row], teacher: Structure, student: Structure) -> dict[int, str]:
+    """Rows of modules that only one model has, because the other calls a function in their place, with what the student
+    gives it otherwise: "dim -1 → 1", "" for nothing.
 
     Such a module holds no parameter, runs a single operator, and reads what a paired call made; the other model runs
     the same operator on what the counterpart of that call made, not in a module of its own. Operators of one place
-    stand for one another in the order in which they ran.
+    stand for one another in the order in which they ran, those with the same arguments first.
     """
     candidates = {
         False: [number for number, row in enumerate(rows) if row.student < 0 and not row.children],
         True: [number for number, row in enumerate(rows) if row.teacher < 0 and not row.children],
     }
     if not candidates[False] and not candidates[True]:
-        return []
+        return {}
     student_of = {row.teacher: row.student for row in reversed(rows) if row.teacher >= 0 and row.student >= 0}
     same = {row.student: row.student for row in rows if row.teacher >= 0 and row.student >= 0}
     sides = {False: (_Operators(teacher), student_of), True: (_Operators(student), same)}
-    found: list[int] = []
+    found: dict[int, str] = {}
     for in_student, numbers in candidates.items():
         side, call_of = sides[in_student]
         other, other_call_of = sides[not in_student]
@@ -57,9 +58,28 @@ def rows_of_functions(rows: Sequence[Row], teacher: Structure, student: Structur
             place = other.place(operator, other_call_of)
             if place is not None:
                 offered[place] += 1
+        left: defaultdict[tuple[str, str, int], list[tuple[tuple[str, str], ...]]] = defaultdict(list)
+        for place, count in offered.items():
+            taken = wanted.get(place, [])[:count]
+            found.update(dict.fromkeys(taken, ""))
+            left[place.name, place.read, place.call] += [place.arguments] * (count - len(taken))
         for place, listed in wanted.items():
-            found += listed[: offered[place]]
-    return sorted(found)
+            for number in listed:
+                given = left[place.name, place.read, place.call]
+                if number not in found and given:
+                    both = (given.pop(0), place.arguments)
+                    found[number] = _changed(*(both if in_student else both[::-1]))
+    return dict(sorted(found.items()))
+
+
+def _changed(teacher: tuple[tuple[str, str], ...], student: tuple[tuple[str, str], ...]) -> str:
+    """What is not stated is as the function has it by default."""
+    before, after = dict(teacher), dict(student)
+    return ", ".join(
+        f"{name} {before.get(name, 'default')} → {after.get(name, 'default')}"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name)
+    )
 
 
 class _Operators:
@@ -68,6 +88,7 @@ class _Operators:
     def __init__(self, structure: Structure) -> None:
         operators, calls = structure.operators, structure.module_calls
         self.structure = structure
+        self.parents: list[int] = calls["parent"].tolist()
         # In place or not, a function is the same.
         inverse = np.unique(operators["name"], return_inverse=True)[1].ravel()
         stripped = [operators.text("name", row).rstrip("_") for row in first_rows(inverse).tolist()]
@@ -99,7 +120,10 @@ class _Operators:
     def place(self, operator: int, call_of: dict[int, int]) -> _Place | None:
         """Where an operator runs; None when what it reads comes from no paired call."""
         maker = self.makers[operator] if operator >= 0 else -1
-        call = call_of.get(self.calls[maker], -1) if maker >= 0 else -1
+        at = self.calls[maker] if maker >= 0 else -1
+        while at >= 0 and at not in call_of:
+            at = self.parents[at]  # what holds it is grouped otherwise in the other model
+        call = call_of.get(at, -1)
         if call < 0:
             return None
         return _Place(self.names[operator], self._arguments_of(operator), self.names[maker], call)

@@ -9,7 +9,14 @@ import numpy as np
 
 from tb_plugin_structure.analysis.alignment.arguments import changed_arguments
 from tb_plugin_structure.analysis.alignment.merged import Row
-from tb_plugin_structure.analysis.alignment.pair_kinds import DELETED, IDENTICAL, INSERTED, RECONFIGURED, RETYPED
+from tb_plugin_structure.analysis.alignment.pair_kinds import (
+    DELETED,
+    IDENTICAL,
+    INSERTED,
+    RECONFIGURED,
+    RESIZED,
+    RETYPED,
+)
 from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
 
@@ -68,7 +75,7 @@ def sentence(
     if not stages:
         for kind, side, whose in ((DELETED, teacher, "teacher"), (INSERTED, student, "student")):
             listed = [
-                side.call_path(row.teacher if kind == DELETED else row.student)
+                side.call_path(row.teacher if kind == DELETED else row.student) or "a further call of the model"
                 for row in rows
                 if _stands_alone(row, rows, kind) and substance[kind][row.teacher if kind == DELETED else row.student]
             ]
@@ -100,7 +107,9 @@ def _nothing_changed(rows: Sequence[Row], teacher: Structure, student: Structure
         for side, calls in ((teacher, {row.teacher for row in told}), (student, {row.student for row in told})):
             if any(not below and call not in calls for call, below in enumerate(side.call_children)):
                 return ""
-        what, between = "all {:,} layers are", "; modules are grouped otherwise"
+        others = (row.kind for number, row in enumerate(rows) if number not in functions)
+        regrouped = any(kind not in (IDENTICAL, RECONFIGURED, RESIZED) for kind in others)
+        what, between = "all {:,} layers are", "; modules are grouped otherwise" if regrouped else ""
         identical = [row for row in identical if not student.call_children[row.student]]
         for kind, whose in ((INSERTED, "teacher"), (DELETED, "student")):
             count = sum(rows[number].kind == kind for number in functions)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tb_plugin_structure import Alignment, align, capture
+from tb_plugin_structure import Alignment, align, capture, observe
 
 
 class Flat(nn.Module):
@@ -110,3 +110,51 @@ def test_a_number_that_no_layer_shows_is_no_silent_change() -> None:
     assert not alignment.summary().startswith("Nothing")
     assert edits(alignment) == ["1.0: heads 2 → 4"]
     assert compared(model(Mixing(2)), model(Mixing(2))).summary().startswith("Nothing changed")
+
+
+class Scores(nn.Module):
+    """A softmax of products: the function, or a module."""
+
+    def __init__(self, how: str = "function", dim: int = -1) -> None:
+        super().__init__()
+        self.q, self.k = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.dim = dim
+        if how == "module":
+            self.softmax = nn.Softmax(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.q(x) @ self.k(x).transpose(-1, -2)
+        return (self.softmax(scores) if hasattr(self, "softmax") else scores.softmax(self.dim)) @ x
+
+
+def scored(how: str, dim: int) -> Alignment:
+    x = torch.zeros(2, 5, 8)
+    return align(teacher=capture(Scores(), (x,)), student=capture(Scores(how, dim), (x,)))
+
+
+def test_a_function_as_a_module_with_another_argument_is_told_with_both() -> None:
+    assert scored("module", -1).summary() == (
+        "Nothing changed: all 2 layers are identical; 1 module is a function call in the teacher."
+    )
+    changed = scored("module", 1)
+    assert edits(changed) == ["softmax (Softmax) is a function call in the teacher, dim -1 → 1"]
+    assert changed.summary() == (
+        "All 2 layers are identical; 1 module is a function call in the teacher; "
+        "functions are called otherwise: softmax dim -1 → 1."
+    )
+
+
+def test_a_function_called_otherwise_groups_no_module_otherwise() -> None:
+    assert scored("function", 1).summary() == (
+        "All 2 layers are identical; functions are called otherwise: softmax dim -1 → 1."
+    )
+
+
+def test_a_further_call_of_the_model_has_a_name() -> None:
+    teacher, student, x = nn.Linear(4, 4), nn.Linear(4, 4), torch.zeros(2, 4)
+    with observe({"teacher": teacher, "student": student}) as region:
+        teacher(x)
+        student(student(x))
+    alignment = align(teacher=region.structures["teacher"], student=region.structures["student"])
+    assert edits(alignment) == ["a further call of the model (Linear) only in the student"]
+    assert "a further call of the model is only in the student" in alignment.summary()
