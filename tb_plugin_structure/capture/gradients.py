@@ -15,6 +15,7 @@ from tb_plugin_structure.capture.gradient_history import Kept, was_kept
 from tb_plugin_structure.capture.gradient_norms import has_value, norm_of, values_of
 from tb_plugin_structure.capture.input_order import InputOrder
 from tb_plugin_structure.capture.observer import ObservedModel
+from tb_plugin_structure.capture.other_parameters import held_by
 from tb_plugin_structure.capture.output_gradients import OutputGradients
 from tb_plugin_structure.capture.wrapped_optimizers import stepping_optimizer
 from tb_plugin_structure.records.measurement import Measurement
@@ -35,6 +36,7 @@ class GradientFlow:
         models: Sequence[ObservedModel],
         optimizer: torch.optim.Optimizer | None,
         inputs: InputOrder | None = None,
+        stepped: Sequence[torch.optim.Optimizer] = (),
     ) -> None:
         self._models = models
         self._optimizer = optimizer
@@ -52,7 +54,8 @@ class GradientFlow:
         self.outputs = OutputGradients(models)
         self._trained: set[int] | None = None
         if optimizer is not None:
-            self._trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            self._trained = held_by([optimizer])
+        self._stepped = stepped
 
     def start(self) -> None:
         self.outputs.start()
@@ -131,16 +134,18 @@ class GradientFlow:
         """Quantities of one model; None when no backward pass ran and no optimizer was given.
 
         Quantities of parameters: ``gradient_norm`` (L2), ``gradient_reached`` (1 or 0, of those that require a
-        gradient), ``requires_grad``, ``in_optimizer``. Of modules: ``gradient_norm`` of all parameters at or below;
-        ``output_gradient_norm`` (L2 over all outputs and calls) and ``output_gradient_reached`` (1 or 0) of modules
-        that returned something differentiable. Only where it is the case, of parameters ``stale_gradient`` (1: the
-        gradient was added to one that the optimizer had stepped with) and ``lost_gradient`` (1: it was gone when the
-        optimizer stepped); of inputs, where another model has the same, ``input_order``.
+        gradient), ``requires_grad``, ``in_optimizer`` (of the one that was given, or one that stepped). Of modules:
+        ``gradient_norm`` of all parameters at or below; ``output_gradient_norm`` (L2 over all outputs and calls) and
+        ``output_gradient_reached`` (1 or 0) of modules that returned something differentiable. Only where it is the
+        case, of parameters ``stale_gradient`` (1: the gradient was added to one that the optimizer had stepped with)
+        and ``lost_gradient`` (1: it was gone when the optimizer stepped); of inputs, where another model has the same,
+        ``input_order``.
         """
         ran = self._received or any(self._norms) or self.outputs.arrived
         if not ran and self._trained is None:
             return None
         model = self._models[index]
+        trained = None if self._trained is None else self._trained | held_by(self._stepped)
         norms = dict(zip(self._norms[index], values_of(list(self._norms[index].values())), strict=True))
         paths: list[str] = []
         subjects: list[int] = []
@@ -171,7 +176,7 @@ class GradientFlow:
             columns["gradient_norm"].append(norm)
             columns["gradient_reached"].append(float(reached) if ran and parameter.requires_grad else math.nan)
             columns["requires_grad"].append(float(parameter.requires_grad))
-            columns["in_optimizer"].append(math.nan if self._trained is None else float(id(parameter) in self._trained))
+            columns["in_optimizer"].append(math.nan if trained is None else float(id(parameter) in trained))
         for row, entry in enumerate(model.table.entries):
             if reached_below[row] or row in outputs:
                 paths.append(entry.path)

@@ -73,6 +73,8 @@ class Observer:
         self.had_backward = False
         self._after_backward = 0
         self._discarded: list[tuple[int, int]] = []
+        self.stepped: list[torch.optim.Optimizer] = []
+        """Optimizers that stepped within the region."""
         self.paused = 0
         self.fault: Exception | None = None
         self._counted = 0

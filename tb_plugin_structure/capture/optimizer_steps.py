@@ -26,6 +26,8 @@ def optimizer_hooks(observer: Observer, thread: int) -> list[Any]:
     def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if threading.get_ident() != thread:
             return None
+        if not any(known is optimizer for known in observer.stepped):
+            observer.stepped.append(optimizer)
         paused.append(not observer.stack)
         if observer.stack:
             return None

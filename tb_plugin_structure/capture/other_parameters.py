@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import torch
 from torch import nn
 
@@ -11,12 +13,17 @@ PARAMETER_NAME = "parameter"
 TRAINED_NAME = "trained parameter"
 
 
-def name_other_parameters(values: Values, optimizer: torch.optim.Optimizer | None) -> None:
-    """Give constants that are parameters a name that says so, and whether the optimizer holds them."""
+def held_by(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
+    """Ids of the parameters that optimizers hold."""
+    return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+
+
+def name_other_parameters(values: Values, trained: Collection[int]) -> None:
+    """Give constants that are parameters a name that says so, and whether an optimizer holds them; `trained` are the
+    ids of those."""
     constants = {row for row, source in values.sources.items() if source.origin == CONSTANT}
     if not constants:
         return
-    trained = {id(p) for group in optimizer.param_groups for p in group["params"]} if optimizer is not None else set()
     for reference in list(values.references.values()):
         if reference.row in constants and isinstance(tensor := reference(), nn.Parameter):
             name = TRAINED_NAME if id(tensor) in trained else PARAMETER_NAME

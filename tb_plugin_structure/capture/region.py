@@ -28,7 +28,7 @@ from tb_plugin_structure.capture.memory import measure_memory
 from tb_plugin_structure.capture.modules import without_local_wrappers
 from tb_plugin_structure.capture.nested import named_arguments
 from tb_plugin_structure.capture.observer import ObservedModel, Observer
-from tb_plugin_structure.capture.other_parameters import name_other_parameters
+from tb_plugin_structure.capture.other_parameters import held_by, name_other_parameters
 from tb_plugin_structure.capture.repetition import Repetition
 from tb_plugin_structure.capture.state import preserved_state
 from tb_plugin_structure.capture.static_tables import StaticTables
@@ -89,7 +89,11 @@ class Region:
         self._observer = (Observer if structures else ListeningObserver)(self._observed, listeners)
         self._optimizer = optimizer
         inputs = InputOrder(self._observed, self._observer)
-        self._gradients = GradientFlow(self._observed, optimizer, inputs) if gradients and structures else None
+        self._gradients = (
+            GradientFlow(self._observed, optimizer, inputs, self._observer.stepped)
+            if gradients and structures
+            else None
+        )
         kernels = self._observer.kernels
         self._progress = Progress(
             f"Recording {', '.join(models)}",
@@ -158,11 +162,13 @@ class Region:
         finally:
             for model in self._observed:
                 model.table.held.clear()
+            self._observer.stepped.clear()
             self._observer.values.release()  # a weak reference that stayed would keep tensors from being swapped
 
     def _assemble(self, error: BaseException | None) -> None:
         observer = self._observer
-        name_other_parameters(observer.values, self._optimizer)
+        given = [self._optimizer] if self._optimizer is not None else []
+        name_other_parameters(observer.values, held_by([*given, *observer.stepped]))
         if self._may_defer and holds_nothing_alive(observer):
             self._defer()
             return

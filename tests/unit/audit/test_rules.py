@@ -104,7 +104,10 @@ def test_output_that_changes_after_it_was_returned() -> None:
     assert "modified-after-return" not in found(record(frozen(model)))
 
 
-def test_a_stage_whose_output_changes_later_is_a_warning() -> None:
+@pytest.mark.parametrize(("is_sum", "severity"), [(True, "warning"), (False, "info")])
+def test_a_stage_that_another_value_is_written_into_is_a_warning(is_sum: bool, severity: str) -> None:
+    """A residual sum in place leaves nothing of the stage's output; an activation, as in DenseNet, a feature."""
+
     class Stages(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -112,10 +115,20 @@ def test_a_stage_whose_output_changes_later_is_a_warning() -> None:
             self.stage2 = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.stage2(self.stage1(x).relu_()).mean((2, 3))
+            x = self.stage1(x)
+            x = x.add_(self.stage2(x)) if is_sum else self.stage2(x.relu_())
+            return x.mean((2, 3))
 
     finding = found(record(frozen(Stages())))["modified-after-return"][0]
-    assert (finding.module_path, finding.severity) == ("stage1", "warning")
+    assert (finding.module_path.split(".")[0], finding.severity) == ("stage1", severity)
+
+
+def test_a_hook_on_what_changes_later_is_a_warning() -> None:
+    model = Small(body=lambda self, x: self.fc(self.act(self.bn(self.conv(x))).mean((2, 3))))
+    model.act = nn.ReLU(inplace=True)
+    report = audit(pair_by_path(record(frozen(model)), record(frozen(model))), hooks=[("bn", "conv")])
+    (finding,) = [each for each in report.findings if each.rule == "modified-after-return" and each.severity != "info"]
+    assert (finding.subject, finding.module_path) == ("teacher", "bn")
 
 
 def test_a_state_that_a_stage_hands_on_beside_its_output_may_change() -> None:

@@ -453,6 +453,28 @@ def test_a_generators_parameters_are_no_adapter() -> None:
     assert "adapter-not-in-optimizer" not in audited(region)
 
 
+def test_two_optimizers_that_step_hold_what_they_hold() -> None:
+    teacher, student, adapter = Net(16).eval().requires_grad_(False), Net(8), nn.Conv2d(16, 32, 1)
+    body = [p for name, p in student.named_parameters() if not name.startswith("head")]
+    optimizer = torch.optim.SGD(body, 0.1)
+    others = [torch.optim.SGD(student.head.parameters(), 0.1), torch.optim.SGD(adapter.parameters(), 0.1)]
+    with observe({"teacher": teacher, "student": student}, optimizer=optimizer) as region:
+        with torch.no_grad():
+            taught = teacher(IMAGES)
+        sound(taught, student(IMAGES), adapter).backward()
+        for each in (optimizer, *others):
+            each.step()
+    assert not rules(audited(region))
+
+
+def test_every_example_with_every_other_one_is_no_exchange() -> None:
+    def contrasted(t: Pass, s: Pass, adapter: nn.Module) -> torch.Tensor:
+        alike = F.cosine_similarity(s[0][:, None], t[0][None], dim=-1) / 0.1
+        return F.cross_entropy(alike, torch.arange(4))
+
+    assert "dimensions-swapped" not in findings(contrasted)
+
+
 def test_a_softmax_along_one_side_of_a_map_is_found() -> None:
     def along(axis: int) -> Loss:
         return labelled(

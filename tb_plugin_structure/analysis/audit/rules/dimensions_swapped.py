@@ -59,6 +59,8 @@ def _in_the_loss(context: Context) -> Iterator[Finding]:
         labels = [names.of(tensor) for tensor in (teacher, student)]
         t, s = ([_ALIKE.get(dimension.name, dimension.name) for dimension in label] for label in labels)
         equal_shapes = loss.outside.shape(teacher) == loss.outside.shape(student)
+        if dim.SINGLE in t:
+            continue  # every example with every other one, on purpose
         if equal_shapes and t != s and sorted(t) == sorted(s) and dim.UNKNOWN not in t:
             texts = ["[" + ", ".join(dimension.text() for dimension in label) + "]" for label in labels]
             yield Finding(

@@ -16,7 +16,8 @@ def _is_stage_or_block(side: Side, call: int) -> bool:
 
 
 def _feature_changes(side: Side, call: int) -> bool:
-    """Whether the output that one would hook is what changes, and not a state that the module hands on beside it."""
+    """Whether another value is written into the output that one would hook, such as the sum of the next residual block.
+    An activation in place leaves it a feature; a state that the module hands on beside it is none."""
     structure = side.structure
     tensor, end = side.feature(call).tensor, int(structure.module_calls["operator_end"][call])
     if tensor < 0 or end >= structure.operators.rows:
@@ -25,7 +26,10 @@ def _feature_changes(side: Side, call: int) -> bool:
     tensors = structure.tensors
     later = (tensors["storage"] == tensors["storage"][tensor]) & (tensors["producer"].astype("int64") >= begin)
     writers = {int(kernel) for kernel in tensors["producer"][later]}
-    return any(structure.kernels.text("name", kernel).split(".")[1].endswith("_") for kernel in writers)
+    return any(
+        structure.kernels.text("name", kernel).split(".")[1].endswith("_") and len(side.names.inputs[kernel]) > 1
+        for kernel in writers
+    )
 
 
 @rule(
