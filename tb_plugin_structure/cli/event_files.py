@@ -92,8 +92,8 @@ class EventFiles:
         if not choices:
             raise AddressError(f"{str(self.path)!r} holds no structure records")
         fitting = [name for name in choices if model in (name, name.rpartition("/")[2], _without_run(keys, name))]
-        if not model:
-            fitting = choices
+        if not model or model in choices:
+            fitting = [model] if model else choices  # a full name, as of a model of the log directory itself, is one
         if len(fitting) != 1:
             near = difflib.get_close_matches(model, choices, 3)
             listed = ", ".join(fitting or near or choices)

@@ -171,6 +171,20 @@ def test_what_was_recorded_beside_the_models_is_audited_too(tmp_path: Path, caps
     assert "the optimizer holds 4 parameters of the teacher" in found["teacher-in-optimizer"]
 
 
+def test_a_model_of_the_log_directory_itself_is_named_beside_runs_with_the_same_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    from tb_plugin_structure import StructureWriter
+
+    for folder, width in ((tmp_path, 4), (tmp_path / "small", 2)):
+        with StructureWriter(folder) as writer:
+            writer.add_structure("teacher", torch.nn.Linear(3, width), torch.zeros(1, 3))
+    assert "16 parameters" in run(capsys, "show", f"{tmp_path}:teacher")[1]
+    assert "8 parameters" in run(capsys, "show", f"{tmp_path}:small/teacher")[1]
+
+
 def test_of_several_recorded_steps_the_latest_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The structures do not change and are written at step 0 alone; the loss forgets the teacher from step 2 on."""
     import torch

@@ -33,4 +33,5 @@ def cosine_over_positions(context: Context) -> Iterator[Finding]:
             continue
         if label[axes[0]] in (dim.TOKENS, dim.LENGTH) and label[-1] in (dim.HIDDEN, dim.CHANNELS, dim.VOCABULARY):
             seen.add(where)
-            yield Finding(f"{where} normalises [{', '.join(label)}] along the tokens", subject="outside")
+            along = "tokens" if label[axes[0]] == dim.TOKENS else "positions"
+            yield Finding(f"{where} normalises [{', '.join(label)}] along the {along}", subject="outside")
