@@ -230,6 +230,7 @@ def test_the_view_is_exported_for_papers_and_for_numpy(
     xml.dom.minidom.parseString(drawing)
     assert "data:image/png;base64" in drawing
     assert ">probability</text>" in drawing
+    assert drawing.count(">head 1</text>") == 2  # what the selects hold
     assert files["view.png"].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     with np.load(files["all.npz"]) as arrays:
         np.testing.assert_array_equal(arrays["teacher_head"], np.eye(3)[[0, 0, 0]])

@@ -8,8 +8,10 @@ import type { Session } from "../../ui/session";
 import { adoptStyles } from "../../ui/styles";
 import styles from "./attention.css?inline";
 import { AttentionState, VIEWS, type View } from "./attention_state";
+import chartStyles from "./charts.css?inline";
 import { exportItems } from "./exports";
 import { HeadView } from "./HeadView";
+import headStyles from "./head_view.css?inline";
 import { ImageView } from "./ImageView";
 import { LayerMap } from "./LayerMap";
 import { OverviewGrid } from "./OverviewGrid";
@@ -48,7 +50,7 @@ const TITLES: Readonly<Record<View, string>> = {
 /** Did the student learn to look where the teacher looks? */
 export function Attention({ session }: { session: Session }) {
   const state = useMemo(() => {
-    adoptStyles(styles);
+    for (const css of [styles, chartStyles, headStyles]) adoptStyles(css);
     return new AttentionState(session);
   }, [session]);
   const view = VIEWS.find((name) => name === state.view.value) ?? "overview";

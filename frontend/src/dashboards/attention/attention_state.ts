@@ -23,6 +23,7 @@ import {
 } from "../../wire/attention";
 import type { Intent } from "../../wire/comparison";
 import type { Address } from "../../wire/records";
+import { closestHead, closestPair, firstLayer, lastLayer, layerAtPlace } from "./default_heads";
 import { type HeadChoice, headText, parseHead } from "./head_choice";
 import type { HeadMatrix } from "./head_matrix";
 import { HeadReader } from "./head_reader";
@@ -286,30 +287,14 @@ export class AttentionState {
       const match = teacher === null ? null : this.matchOf("teacher", teacher);
       if (match !== null) return match;
     }
-    const place = this.layerAtPlace(side, overview);
+    const place = layerAtPlace(overview, side, this.session.at.value);
     if (place !== null) return { layer: place, head: 0 };
-    const first = overview.layers.findIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
-    const last = overview.layers.findLastIndex((layer) => layer.notCaptured === "" && layer.heads > 0);
     // Without a choice: the head of the teacher that the student is closest to, else one of the last layer.
-    const paired = side === "teacher" ? this.closestPair() : undefined;
-    const best =
-      paired === undefined
-        ? undefined
-        : [...(this.compared(...paired)?.heads ?? [])].sort((a, b) => a[2] - b[2])[0];
-    if (paired !== undefined && best !== undefined) return { layer: paired[0], head: best[0] };
-    return first < 0 ? null : { layer: side === "teacher" ? last : first, head: 0 };
-  }
-
-  /** The layer at or below the place that another tab came from. */
-  private layerAtPlace(side: SideName, overview: AttentionOverview): number | null {
-    const place = this.session.at.value;
-    if (!place.startsWith(side === "teacher" ? "T:" : "S:") || place.length === 2) return null;
-    const path = place.slice(2);
-    const layer = overview.layers.findIndex(
-      ({ modulePath, notCaptured }) =>
-        notCaptured === "" && (modulePath === path || modulePath.startsWith(`${path}.`)),
-    );
-    return layer < 0 ? null : layer;
+    const paired = side === "teacher" ? closestPair(this.comparison.value) : undefined;
+    const closest = paired === undefined ? null : closestHead(this.compared(...paired));
+    if (closest !== null) return closest;
+    const layer = side === "teacher" ? lastLayer(overview) : firstLayer(overview);
+    return layer < 0 ? null : { layer, head: 0 };
   }
 
   private layerPair(): [number, number] | null {
@@ -320,15 +305,7 @@ export class AttentionState {
     if (match !== null && teacher.layers[Number(match[1])] && student.layers[Number(match[2])]) {
       return [Number(match[1]), Number(match[2])];
     }
-    return this.closestPair() ?? null;
-  }
-
-  /** The layer pair in use with the smallest distance. */
-  private closestPair(): [number, number] | undefined {
-    const comparison = this.comparison.value;
-    const distance = ([t, s]: [number, number]) =>
-      comparison?.layer_distances[t]?.[s] ?? Number.POSITIVE_INFINITY;
-    return [...(comparison?.layer_pairs ?? [])].sort((a, b) => distance(a) - distance(b))[0];
+    return closestPair(this.comparison.value) ?? null;
   }
 
   private loadSide(name: SideName): void {
