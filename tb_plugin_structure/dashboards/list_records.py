@@ -22,7 +22,10 @@ def totals_dict(totals: structure_pb2.Totals) -> dict[str, float]:
 
 
 def _structure_step(header_blob: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    header = decode_header([header_blob])
+    return _described_structure(decode_header([header_blob]))
+
+
+def _described_structure(header: structure_pb2.StructureHeader) -> tuple[dict[str, Any], dict[str, Any]]:
     error = f"{header.error.type}: {header.error.message}" if header.HasField("error") else None
     return (
         {"model": header.model, "variant": header.variant},
@@ -186,7 +189,7 @@ def _graph_entries(store: RecordStore, experiment: str) -> Callable[[list[Stored
                 structure, digest = store.added_graph(experiment, record)
             except RecordError:
                 continue
-            shared, step = _structure_step(structure.encode()[0])
+            shared, step = _described_structure(structure.header)  # encoding it is for whoever opens it
             step = {"step": record.step, "wall_time": record.wall_time, "hash": digest, **step}
             entries.append({"run": record.run, "tag": record.tag, **shared, "kind": "graph", "steps": [step]})
         return (entries, []), True

@@ -10,9 +10,9 @@ from werkzeug import wrappers
 from tb_plugin_structure.dashboards.http import DAY, Query, comparing, json_text, respond, respond_bytes, respond_json
 from tb_plugin_structure.dashboards.serve_analysis import Pair, Request, intent_of
 from tb_plugin_structure.dashboards.serve_parts import address_of
-from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredRecord
+from tb_plugin_structure.dashboards.store import Address, RecordStore, StoredAttention, StoredRecord
 from tb_plugin_structure.records import names
-from tb_plugin_structure.records.attention import AttentionOverview, decode_detail_header
+from tb_plugin_structure.records.attention import decode_detail_header
 from tb_plugin_structure.records.attention_details import FORMS, StoredHead, guarantee_of, open_head
 from tb_plugin_structure.records.attention_filtered import FilteredHead
 from tb_plugin_structure.records.blobs import check_compressed, compress
@@ -215,8 +215,8 @@ def stored_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
 def comparison_handler(store: RecordStore) -> Callable[[Query], wrappers.Response]:
     def handle(query: Query) -> wrappers.Response:
         t_address, s_address = address_of(query, "t_"), address_of(query, "s_")
-        teacher, teacher_hash = store.attention(query.context, query.experiment, t_address)
-        student, student_hash = store.attention(query.context, query.experiment, s_address)
+        teacher = store.stored_attention(query.context, query.experiment, t_address)
+        student = store.stored_attention(query.context, query.experiment, s_address)
         same_place = (t_address.run, t_address.step) == (s_address.run, s_address.step)
         same_step = same_place and teacher.header.example == student.header.example
         pairs = _configured_pairs(store, query, teacher, student)
@@ -226,18 +226,19 @@ def comparison_handler(store: RecordStore) -> Callable[[Query], wrappers.Respons
 
             pairing = "least distance" if pairs is None else "alignment"
             with store.comparing_attention(query.is_gone), comparing("attention"):
-                found = {**compare(teacher, student, pairs, same_step=same_step).to_dict(), "pairing": pairing}
+                compared = compare(teacher.decode(), student.decode(), pairs, same_step=same_step)
+                found = {**compared.to_dict(), "pairing": pairing}
                 data = compress(json_text(found).encode(), level=2)
             return data, len(data) + 1_000
 
-        key = ("attention comparison", query.experiment, teacher_hash, student_hash, str(pairs))
+        key = ("attention comparison", query.experiment, teacher.hash, student.hash, str(pairs))
         return respond(query, store.answers.get(key, make), "application/json", content_encoding="gzip")
 
     return handle
 
 
 def _configured_pairs(
-    store: RecordStore, query: Query, teacher: AttentionOverview, student: AttentionOverview
+    store: RecordStore, query: Query, teacher: StoredAttention, student: StoredAttention
 ) -> list[tuple[int, int]] | None:
     """Layer pairs by the alignment of the two models; None when it is not asked for or says nothing."""
     if not query.text("policy", ""):

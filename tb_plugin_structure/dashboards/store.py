@@ -16,7 +16,6 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tensorboard import errors
@@ -26,11 +25,11 @@ from tensorboard.data import provider
 from tb_plugin_structure.dashboards.cache import BoundedCache
 from tb_plugin_structure.dashboards.turns import Turns, give_back_memory
 from tb_plugin_structure.records import names
-from tb_plugin_structure.records.attention import AttentionOverview
+from tb_plugin_structure.records.attention import AttentionOverview, decode_overview_header
 from tb_plugin_structure.records.blobs import RecordError
 from tb_plugin_structure.records.graph_def import structure_of_graph
 from tb_plugin_structure.records.structure import Structure, decode_header
-from tb_plugin_structure.v1 import structure_pb2
+from tb_plugin_structure.v1 import attention_pb2, structure_pb2
 
 ALL = 1_000_000
 """As `downsample`: every step that the reader kept."""
@@ -105,6 +104,14 @@ class StoredStructure(NamedTuple):
     decode: Callable[[], Structure]
 
 
+class StoredAttention(NamedTuple):
+    """An attention overview that is decoded when it is needed; its header is there, as it was stored."""
+
+    hash: str
+    header: attention_pb2.AttentionOverviewHeader
+    decode: Callable[[], AttentionOverview]
+
+
 def decoded_bytes(header: structure_pb2.StructureHeader) -> int:
     """Memory of a decoded structure, about: its columns, and what queries keep beside them."""
     return 4 * sum(part.uncompressed_bytes for part in header.parts)
@@ -171,7 +178,7 @@ class RecordStore:
             for tag_name, data in tags.items():
                 if (run_name, tag_name) not in wanted:
                     continue
-                found += self._last_attempt(run_name, tag_name) or (
+                found += self._loaded(run_name, tag_name) or (
                     StoredRecord(
                         run_name,
                         tag_name,
@@ -186,16 +193,15 @@ class RecordStore:
         found.sort(key=lambda record: record.identity)
         return found
 
-    def _last_attempt(self, run: str, tag: str) -> list[StoredRecord]:
-        """Under the Python reader, the records of a tag whose steps went back: each attempt overwrites what the one
-        before wrote from its first step on. Empty when steps only went forward."""
+    def _loaded(self, run: str, tag: str) -> list[StoredRecord]:
+        """Under the Python reader, the records of a tag as TensorBoard holds them in memory; to give one blob, its data
+        provider copies all blobs of a record. Where steps went back, each attempt overwrites what the one before wrote
+        from its first step on. Empty under the data server."""
         if self._multiplexer is None:
             return []
         try:
             events = self._multiplexer.Tensors(run, tag)
-        except KeyError:  # reloaded meanwhile, or not stored as tensors (a graph of add_graph)
-            return []
-        if all(earlier.step < later.step for earlier, later in pairwise(events)):
+        except KeyError:  # reloaded meanwhile, or not stored as tensors
             return []
         kept: list[Any] = []
         for event in events:
@@ -285,7 +291,7 @@ class RecordStore:
 
     @contextlib.contextmanager
     def comparing_attention(self, is_gone: Callable[[], bool]) -> Iterator[None]:
-        """Around a comparison of two overviews: they too run one at a time, but do not wait for structures."""
+        """Around decoding two overviews and comparing them: one at a time too, but they do not wait for structures."""
         with self._attention_turns.turn(is_gone):
             try:
                 yield
@@ -344,14 +350,27 @@ class RecordStore:
 
     def attention(self, context: Any, experiment: str, address: Address) -> tuple[AttentionOverview, str]:
         """A decoded attention overview and its hash."""
+        found = self.stored_attention(context, experiment, address)
+        return found.decode(), found.hash
+
+    def stored_attention(self, context: Any, experiment: str, address: Address) -> StoredAttention:
+        """An attention overview that is decoded when it is needed.
+
+        Raises:
+            NotFoundError: When there is none.
+            RecordError: When its header is damaged.
+        """
         record = self.find(context, experiment, names.ATTENTION_OVERVIEW_PLUGIN, address)
-        identity = self.hash(experiment, record)
+        header = self.header(experiment, record)
 
         def make() -> tuple[AttentionOverview, int]:
             overview = AttentionOverview.decode(record.blobs())
             return overview, 2 * sum(part.uncompressed_bytes for part in overview.header.parts)
 
-        return self.decoded.get(("attention", experiment, *record.identity), make), identity
+        def decode() -> AttentionOverview:
+            return self.decoded.get(("attention", experiment, *record.identity), make)
+
+        return StoredAttention(_hash(header, record), decode_overview_header([header]), decode)
 
 
 _stores: weakref.WeakKeyDictionary[Any, RecordStore] = weakref.WeakKeyDictionary()

@@ -19,6 +19,8 @@ MAXIMUM_JSON_BYTES = 8 << 20
 
 MAXIMUM_TABLE_FIELDS = 1_000
 
+_CHECKED_AT_ONCE = 1 << 16
+
 
 class RecordError(ValueError):
     """A stored record cannot be read: it is damaged, or a newer reader is needed. The message says which."""
@@ -51,16 +53,17 @@ def check_compressed(data: bytes, limit: int) -> None:
     if limit > MAXIMUM_RECORD_BYTES:
         raise RecordError(f"the record has a part of {limit:,} bytes; at most {MAXIMUM_RECORD_BYTES:,} are read")
     stream = zlib.decompressobj(wbits=31)
-    size = 0
+    size, position = 0, 0
     try:
-        rest = data
-        while rest and not stream.eof and size <= limit:
-            size += len(stream.decompress(rest, 1 << 20))
-            rest = stream.unconsumed_tail
+        while position < len(data) and not stream.eof and size <= limit:
+            size += len(stream.decompress(data[position : position + _CHECKED_AT_ONCE], _CHECKED_AT_ONCE))
+            position += _CHECKED_AT_ONCE
+            while stream.unconsumed_tail and size <= limit:
+                size += len(stream.decompress(stream.unconsumed_tail, _CHECKED_AT_ONCE))
         size += len(stream.flush())
     except zlib.error as error:
         raise RecordError(f"a part of the record is damaged: {error}") from error
-    if size > limit or not stream.eof or stream.unused_data:
+    if size > limit or not stream.eof or stream.unused_data or position < len(data):
         raise RecordError("a part of the record is damaged: its size differs from what the header says")
 
 

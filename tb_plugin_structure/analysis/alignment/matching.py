@@ -42,8 +42,12 @@ class Matcher:
         self.student.folding.learn_from(self.teacher.folding)
         self.policy = policy
         self.pins = PinnedNodes(teacher, student, pins, alone)
-        self.blocks = BlockPairing(self.teacher, self.student, self.scope)
         self._memo: dict[tuple[int, int, bool], Outcome] = {}
+
+    @property
+    def blocks(self) -> BlockPairing:
+        """Made anew each time: kept, it and this would hold each other, and hundreds of MiB until a collection."""
+        return BlockPairing(self.teacher, self.student, self.scope)
 
     def run(self) -> Outcome:
         """Match the two models from their cores (wrappers stripped) down."""

@@ -77,22 +77,22 @@ class Chain:
                 raise Refusal(f"{student.dtype} and {teacher.dtype} values are not features that can be projected")
             try:
                 self._shapes()
-            except Refusal as refusal:
-                self._no_feature(refusal)
+            except Refusal:
+                self._check_features()
+                raise
         if not self.classes:
             self.steps.clear()  # picking an element is how a hook is read, not an adapter
         self._dtype_and_device()
 
-    def _no_feature(self, refusal: Refusal) -> None:
-        """The better reason where one of the two is no feature at all."""
+    def _check_features(self) -> None:
+        """Refuses, which is the better reason, where one of the two is no feature at all."""
         for side, feature in (("teacher", self.teacher), ("student", self.student)):
             if feature.is_constant:
                 self.mismatch("constant")
                 raise Refusal(
                     f"the {side}'s value does not depend on the input (a table of positions, a mask, a weight): there "
                     "is no feature to distill"
-                ) from refusal
-        raise refusal
+                )
 
     def _elements(self) -> None:
         if self.student.element:
