@@ -189,3 +189,28 @@ def test_a_mask_that_a_student_with_a_learnt_bias_is_not_given_is_found() -> Non
             taught = teacher(ids, attention_mask=torch.zeros(2, 4))
         F.mse_loss(student(ids), taught).backward()
     assert "mask-on-one-side" in audited(region)
+
+
+class Masking(nn.Module):
+    """Two blocks; padding is written over the first one's result, as audio models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.GELU()) for _ in range(2))
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        first = self.blocks[0](x)
+        first[:, -1:] = first[:, -1:] * torch.zeros(4)
+        return self.head(self.blocks[1](first)), first
+
+
+@pytest.mark.parametrize(("compared", "severity"), [(0, "info"), (1, "warning")])
+def test_a_feature_that_changes_in_place_is_a_warning_where_the_loss_reads_it(compared: int, severity: str) -> None:
+    teacher, student, x = Masking().eval().requires_grad_(False), Masking(), torch.randn(2, 5, 4)
+    with observe({"teacher": teacher, "student": student}) as region:
+        with torch.no_grad():
+            taught = teacher(x)
+        F.mse_loss(student(x)[compared], taught[compared]).backward()
+    severities = {finding.severity for finding in audited(region)["modified-after-return"]}
+    assert severities == {severity}

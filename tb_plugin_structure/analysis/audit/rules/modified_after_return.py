@@ -8,6 +8,7 @@ from tb_plugin_structure.analysis.audit.findings import Context, Finding, rule
 from tb_plugin_structure.analysis.audit.side import Side
 from tb_plugin_structure.analysis.audit.stages import BLOCK, STAGE
 from tb_plugin_structure.analysis.audit.wording import counted
+from tb_plugin_structure.analysis.external_values import made_by_models, model_row
 
 
 def _is_stage_or_block(side: Side, call: int) -> bool:
@@ -32,6 +33,18 @@ def _feature_changes(side: Side, call: int) -> bool:
     )
 
 
+def _memory_used(context: Context, side: Side) -> set[int] | None:
+    """Storages of the model's values that the loss of the recorded step read, a hooked feature's among them; None where
+    that is not known."""
+    outside = context.outside
+    if outside is None:
+        return None
+    models = {each.role: each.structure for each in context.sides}
+    made = [tensor for tensor, role in made_by_models(outside, models).items() if role == side.role]
+    rows = [model_row(outside, tensor, side.structure) for tensor in made]
+    return None if not rows or min(rows) < 0 else {int(side.structure.tensors["storage"][row]) for row in rows}
+
+
 @rule(
     "modified-after-return",
     severity="info",
@@ -53,6 +66,9 @@ def modified_after_return(context: Context) -> Iterator[Finding]:
             for call in changed
             if structure.call_children[call] and _is_stage_or_block(side, call) and _feature_changes(side, call)
         ]
+        used = _memory_used(context, side)
+        if used is not None:
+            outer = [call for call in outer if int(structure.tensors["storage"][side.feature(call).tensor]) in used]
         hooked = {path for hooking, path in context.hooked if hooking is side}
         meant = [call for call in changed if structure.call_path(call) in hooked]
         if meant:
