@@ -68,7 +68,8 @@ def merge(pairs: Sequence[tuple[int, int]], teacher_parent: Array, student_paren
     with_student = np.flatnonzero(student >= 0)
     rank[with_student[np.lexsort((teacher[with_student], student[with_student]))]] = np.arange(len(with_student)) + 1
     alone = student < 0
-    rank[alone] = _rank_before(teacher_parent, main_t, parent, rank)[teacher[alone]]
+    home, after = _places_of_own(teacher_parent, main_t, parent, rank, teacher < 0)
+    parent[alone], rank[alone] = home[teacher[alone]], after[teacher[alone]]
     siblings = np.lexsort((teacher, alone, rank, parent))
     begin = np.searchsorted(parent[siblings], np.arange(-1, len(teacher) + 1)).tolist()
     listed: list[int] = siblings.tolist()
@@ -98,16 +99,30 @@ def _main_row(calls: Array, count: int) -> Array:
     return found
 
 
-def _rank_before(teacher_parent: Array, main: Array, parent: Array, rank: Array) -> Array:
-    """For each teacher call the rank of the row of its nearest elder sibling that has a counterpart beside it; 0 for
-    none."""
+def _places_of_own(
+    teacher_parent: Array, main: Array, parent: Array, rank: Array, only_student: Array
+) -> tuple[Array, Array]:
+    """For each teacher call, should it have no counterpart: the row that it lies in, and the rank of the row that it
+    follows; 0 for none.
+
+    It lies in its parent's row, unless the student alone groups the siblings around it: then it lies in that group. It
+    follows its nearest elder sibling with a counterpart there, or in a group of the student's there.
+    """
     by_parent = np.argsort(teacher_parent, kind="stable")
-    above = teacher_parent[by_parent]
-    rows = main[by_parent]
-    beside = (rank[rows] > 0) & (parent[rows] == np.append(main, -1)[above])
-    positions = np.arange(len(by_parent))
-    last = np.maximum.accumulate(np.where(beside, positions, -1))
-    first = np.searchsorted(above, above)  # where the siblings begin
-    found = np.zeros(len(by_parent), np.int64)
-    found[by_parent] = np.where(last >= first, rank[rows[last]], 0)
-    return found
+    rows, above = main[by_parent], teacher_parent[by_parent]
+    home = np.append(main, -1)[above]
+    top = rows.copy()  # each row, or the outermost of the student's groups around it
+    while (inside := (parent[top] >= 0) & only_student[parent[top]] & (parent[top] != home)).any():
+        top[inside] = parent[top[inside]]
+    beside = (rank[rows] > 0) & (parent[top] == home)
+    positions = np.arange(len(rows))
+    elder = np.maximum.accumulate(np.where(beside, positions, -1))
+    younger = np.minimum.accumulate(np.where(beside, positions, len(rows))[::-1])[::-1]
+    has_elder = elder >= np.searchsorted(above, above)  # where the siblings begin
+    has_both = has_elder & (younger < np.searchsorted(above, above, side="right"))
+    before, behind = rows[elder], rows[np.minimum(younger, len(rows) - 1)]
+    grouped = has_both & (parent[before] == parent[behind]) & (parent[before] != home)
+    lies_in, follows = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64)
+    lies_in[by_parent] = np.where(grouped, parent[before], home)
+    follows[by_parent] = np.where(has_elder, rank[np.where(grouped, before, top[elder])], 0)
+    return lies_in, follows
