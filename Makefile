@@ -27,6 +27,7 @@ $(BIN)/python:
 	$(BIN)/pip install --quiet --upgrade pip
 
 $(VENV)/.locked: requirements-dev.lock | $(BIN)/python
+	@echo "Installing PyTorch, TensorBoard and the other pinned packages into $(VENV): a few minutes the first time"
 	$(BIN)/pip install --quiet -r requirements-dev.lock
 	@touch $@
 
