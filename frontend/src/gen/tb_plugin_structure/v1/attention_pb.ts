@@ -175,7 +175,7 @@ export type AttentionLayer = Message<"tb_plugin_structure.v1.AttentionLayer"> & 
   firstHeadRow: number;
 
   /**
-   * Size of each overview plane: min(64, query_length) x min(64, key_length) cells.
+   * Size of each overview plane: at most min(64, query_length) x min(64, key_length) cells.
    *
    * @generated from field: uint32 overview_rows = 16;
    */
