@@ -312,6 +312,10 @@ FAULTS: dict[str, tuple[Callable[[], dict[str, list[Finding]]], Callable[[], dic
         lambda: findings(sound, prepare=lambda student: student.bn_1.eval()),
         lambda: findings(sound),
     ),
+    "frozen-in-optimizer": (
+        lambda: findings(sound, prepare=lambda student: student.conv_1.requires_grad_(False)),
+        lambda: findings(sound),
+    ),
     "gradient-underflow": (
         lambda: half_step(1.0),
         lambda: half_step(2.0**23),
