@@ -82,6 +82,8 @@ def test_a_pass_that_failed_is_shown_as_far_as_it_came(server: TensorBoardServer
     rows = outline(tab).get_by_role("row")
     expect(rows.filter(has_text=re.compile(r"⚠ head\s*Linear"))).to_be_visible()
     expect(rows.filter(has_text=re.compile(r"body\s*Sequential"))).not_to_contain_text("⚠")
+    tab = open_tab(server.url, "graph_diff", "t=wide:structure/net&s=broken:structure/net")
+    tab.expect_text("⚠ The student's forward pass raised RuntimeError in head")
 
 
 def test_one_model_alone_is_exported_as_one_file(server: TensorBoardServer, open_tab: OpenTab, tmp_path: Path) -> None:
