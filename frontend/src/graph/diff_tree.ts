@@ -1,4 +1,5 @@
 import type { PairKind } from "../gen/tb_plugin_structure/v1/alignment_pb";
+import { lastAtMost } from "./last_at_most";
 import type { ModelSide } from "./model_side";
 
 /** What a node of the merged tree is. */
@@ -77,14 +78,7 @@ export class DiffTree {
   childHolding(ancestor: number, node: number): number {
     if (node === ancestor || !this.contains(ancestor, node)) return -1;
     const children = this.children(ancestor);
-    let low = 0;
-    let high = children.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (children[middle]! <= node) low = middle;
-      else high = middle - 1;
-    }
-    return children[low]!;
+    return children[lastAtMost(children, node)]!;
   }
 
   /** The smallest node that holds both. */

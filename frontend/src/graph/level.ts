@@ -1,5 +1,6 @@
 import type { DiffTree, SideName } from "./diff_tree";
 import { type Flow, MODEL_OUTPUT, slicedFlowOf } from "./flow";
+import { lastAtMost } from "./last_at_most";
 import { finishNow, type Sliced } from "./sliced";
 
 /**
@@ -128,15 +129,7 @@ class LevelBuilder {
 
   /** Which child holds a node within. */
   position(node: number): number {
-    const { children } = this;
-    let low = 0;
-    let high = children.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (children[middle]! <= node) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return lastAtMost(this.children, node);
   }
 
   inner(from: number, to: number, side: SideName, tensor: number, producer: number): void {

@@ -1,3 +1,4 @@
+import { lastAtMost } from "./last_at_most";
 import type { Scene } from "./scene";
 
 /** What a window shows of something long: its top and end, and where the window of a size stands. */
@@ -60,13 +61,7 @@ export function heightOf(row: number, tops: Float32Array): number {
 
 /** The row at a height of the drawing: the way back of `heightOf`. */
 export function rowAt(height: number, tops: Float32Array): number {
-  let low = 0;
-  let high = tops.length - 2;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (tops[middle]! <= height) low = middle;
-    else high = middle - 1;
-  }
-  const length = tops[low + 1]! - tops[low]!;
-  return low + (length > 0 ? Math.max(0, Math.min(1, (height - tops[low]!) / length)) : 0);
+  const row = lastAtMost(tops, height, tops.length - 1);
+  const length = tops[row + 1]! - tops[row]!;
+  return row + (length > 0 ? Math.max(0, Math.min(1, (height - tops[row]!) / length)) : 0);
 }

@@ -1,3 +1,4 @@
+import { lastAtMost } from "./last_at_most";
 import type { Placed } from "./level_layout";
 
 /** Sizes of the nodes of a drawing. */
@@ -72,15 +73,9 @@ function layersOf(base: Placed, from: Sizes, to: Sizes): Layer[] {
 
 /** Where a height goes: within a layer in proportion, between layers with the distance to the one above. */
 function vertically(layers: Layer[]): (y: number) => number {
+  const tops = layers.map((layer) => layer.y - layer.height / 2);
   return (y) => {
-    let low = 0;
-    let high = layers.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (layers[middle]!.y - layers[middle]!.height / 2 <= y) low = middle;
-      else high = middle - 1;
-    }
-    const layer = layers[low];
+    const layer = layers[lastAtMost(tops, y)];
     if (!layer) return y;
     const away = y - layer.y;
     const half = layer.height / 2;

@@ -97,14 +97,18 @@ function EditScript({ state, comparison }: { state: DiffState; comparison: Compa
     <section>
       <h3>What changed</h3>
       <ul class="edits">
-        {edits.slice(0, 60).map((edit) => (
-          <li key={edit.text}>
-            <KindBadge kind={edit.kind} />
-            <Button label="Show this place" className="link" onClick={() => go(edit)}>
-              {elided(edit.text)}
-            </Button>
-          </li>
-        ))}
+        {edits.slice(0, 60).map((edit) => {
+          const shown = elided(edit.text);
+          const label = shown === edit.text ? "Show this place" : `Show this place: ${edit.text}`;
+          return (
+            <li key={edit.text}>
+              <KindBadge kind={edit.kind} />
+              <Button label={label} className="link" onClick={() => go(edit)}>
+                {shown}
+              </Button>
+            </li>
+          );
+        })}
       </ul>
       {edits.length > 60 && <p class="soft">and {edits.length - 60} more</p>}
     </section>

@@ -1,5 +1,6 @@
 import type { DiffTree } from "../../graph/diff_tree";
 import type { KindCounts } from "../../graph/kind_counts";
+import { lastAtMost } from "../../graph/last_at_most";
 
 /** Nodes in the order of the outline, which is that of their numbers. */
 export type OutlineRows = readonly number[];
@@ -29,12 +30,6 @@ export function outlineRows(
 
 /** Where a node's row is; -1 when it has none. */
 export function rowOf(rows: OutlineRows, node: number): number {
-  let low = 0;
-  let high = rows.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (rows[middle]! <= node) low = middle;
-    else high = middle - 1;
-  }
-  return rows[low] === node ? low : -1;
+  const row = lastAtMost(rows, node);
+  return rows[row] === node ? row : -1;
 }
