@@ -56,11 +56,14 @@ def check_compressed(data: bytes, limit: int) -> None:
     size, position = 0, 0
     try:
         while position < len(data) and not stream.eof and size <= limit:
-            size += len(stream.decompress(data[position : position + _CHECKED_AT_ONCE], _CHECKED_AT_ONCE))
-            position += _CHECKED_AT_ONCE
-            while stream.unconsumed_tail and size <= limit:
-                size += len(stream.decompress(stream.unconsumed_tail, _CHECKED_AT_ONCE))
-        size += len(stream.flush())
+            rest = data[position : position + _CHECKED_AT_ONCE]
+            position += len(rest)
+            # Behind the stream's end the rest stays what it is (`unused_data`), however often it is handed in.
+            while rest and not stream.eof and size <= limit:
+                size += len(stream.decompress(rest, _CHECKED_AT_ONCE))
+                rest = stream.unconsumed_tail
+        if size <= limit:  # else flush() would put all that is left into memory
+            size += len(stream.flush())
     except zlib.error as error:
         raise RecordError(f"a part of the record is damaged: {error}") from error
     if size > limit or not stream.eof or stream.unused_data or position < len(data):

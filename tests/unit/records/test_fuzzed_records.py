@@ -148,7 +148,13 @@ def test_passing_on_compressed_bytes_checks_them_as_decompressing_does() -> None
     data = b"structure" * 1_000_000
     good = blobs.compress(data)
     blobs.check_compressed(good, len(data))
-    for bad, limit in ((good, len(data) - 1), (good[:-1], len(data)), (good + b"x", len(data)), (b"", 10), (b"no", 10)):
+    for bad, limit in (
+        (good, len(data) - 1),
+        (good[:-1], len(data)),
+        *((good + bytes(more), len(data)) for more in (1, 100, 100_000)),
+        (b"", 10),
+        (b"no", 10),
+    ):
         for check in (blobs.check_compressed, blobs.decompress):
             with pytest.raises(RecordError):
                 check(bad, limit)
