@@ -81,7 +81,7 @@ test-frontend: $(NODE_MODULES) ## the frontend's unit tests
 	cd frontend && $(NPM) test --silent
 
 test-python: frontend $(NODE_MODULES) $(PROTOC) chromium ## Python's unit tests, then real TensorBoards in Chromium
-	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 --timeout-method thread $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 --timeout-method signal $(PYTEST_ARGS)
 
 stress: $(VENV)/.installed ## fuzzed records, killed trainings, many viewers (long; figures are printed)
 	$(BIN)/python -m pytest -q -s tests/stress/stress_*.py
