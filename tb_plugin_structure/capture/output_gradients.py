@@ -79,6 +79,9 @@ class OutputGradients:
             self._owners[known[2]].append(owner)
             return
         slot = len(self._owners)
+        # A view whose base was written since is given its new place in the graph when it is asked for it; register_hook
+        # does not ask, and ends the process (torch 2.13).
+        _ = tensor.grad_fn
         self._handles.append(tensor.register_hook(_measuring(slot, self._norms)))
         self._owners.append([owner])
         self._watched[id(tensor)] = (weakref.ref(tensor), version, slot)

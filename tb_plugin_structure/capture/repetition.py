@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.utils._pytree import tree_map
 
 from tb_plugin_structure.capture.nested import named_tensors
@@ -55,7 +56,12 @@ class Repetition:
 
 
 def _versions(model: nn.Module) -> list[int]:
-    return [parameter._version for parameter in model.parameters() if not parameter.is_inference()]
+    """How often each parameter was written. One that has no shape yet counts as never: to make it is a write."""
+    return [
+        -1 if isinstance(parameter, UninitializedTensorMixin) else parameter._version
+        for parameter in model.parameters()
+        if isinstance(parameter, UninitializedTensorMixin) or not parameter.is_inference()
+    ]
 
 
 def _copied(value: Any) -> Any:

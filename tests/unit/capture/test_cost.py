@@ -275,6 +275,13 @@ def test_a_pass_that_writes_into_parameters_is_not_repeated() -> None:
     assert structure.header.totals.duration_ns == 0
 
 
+def test_a_pass_that_makes_lazy_parameters_is_not_repeated() -> None:
+    structure = capture(nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d()), torch.randn(3, 2), time=1, memory=True)
+    assert list(structure.header.notes) == [
+        "Times and memory were not measured: the pass writes into the model's parameters."
+    ]
+
+
 def test_a_later_pass_that_fails_costs_the_figures_alone() -> None:
     class Once(nn.Module):
         def __init__(self) -> None:

@@ -152,3 +152,18 @@ def saved_and_loaded_within() -> Case:
             return twin(y)
 
     return Model(), x(), {}
+
+
+@unusual
+def views_returned_after_their_base_was_written() -> Case:
+    """Autograd gives such a view its place in the graph only when somebody asks for it."""
+
+    class Model(Two):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            whole = torch.cat([self.a(x), self.b(x)])
+            even, odd, turned = whole[::2], whole[1::2], whole.t()
+            whole.mul_(2)
+            turned[1] += 1
+            return even, odd, turned, whole.narrow(0, 1, 2)
+
+    return Model(), x(), {}
