@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -23,6 +24,8 @@ from tb_plugin_structure.records.structure import Structure
 from tb_plugin_structure.v1 import alignment_pb2
 
 _MOST_NAMED = 3
+_Ranked = tuple[int, alignment_pb2.Edit]
+"""An edit and its place: the largest first, as a negative number."""
 
 
 def edit_script(
@@ -64,29 +67,25 @@ def edit_script(
     in_stack = _inside_stacks(rows)
     sizes = _row_sizes(rows)
     sides = _Side(teacher), _Side(student)
-    ranked: list[tuple[int, alignment_pb2.Edit]] = []
-    told: dict[tuple[object, ...], list[tuple[int, alignment_pb2.Edit]]] = {}
+    ranked: list[_Ranked] = []
+    in_blocks: list[tuple[int, int, alignment_pb2.Edit]] = []
+    elsewhere: dict[tuple[int, str], list[_Ranked]] = {}
     resized: dict[tuple[int, str], list[alignment_pb2.Edit]] = {}
     for number in range(len(rows)):
         edit = _edit_of(number, rows, in_stack, *sides, functions.get(number))
         if edit is None:
             continue
-        inside = in_stack[number] >= 0
-        if edit.kind == RESIZED and not inside:
+        size = 0 if number in functions else sizes[number]
+        if in_stack[number] >= 0:
+            in_blocks.append((in_stack[number], size, edit))
+        elif edit.kind == RESIZED:
             resized.setdefault((rows[number].parent, edit.text.rpartition(": ")[2]), []).append(edit)
         else:
-            size = 0 if number in functions else sizes[number]
-            told.setdefault((edit.kind, edit.text, inside), []).append((size, edit))
+            elsewhere.setdefault((edit.kind, edit.text), []).append((-size, edit))
     for (parent, change), siblings in resized.items():
         ranked += [(-len(siblings), edit) for edit in _together(siblings, parent, change, rows, teacher, student)]
-    for (_, _, in_block), same in told.items():
-        size, first = same[0]
-        if len(same) > 1:
-            first.text += f" (×{len(same)})"
-        elif in_block:  # a change in one block of a stack says in which
-            path = first.student_path or first.teacher_path
-            first.text = first.text.replace(_hide_block(path), path, 1)
-        ranked.append((-size * len(same), first))
+    ranked += _of_blocks(in_blocks, stacks)
+    ranked += [_counted(same) for same in elsewhere.values()]
     found = edits + [edit for _, edit in sorted(ranked, key=lambda item: item[0])]
     return found or _of_composites(rows, in_stack, *sides)
 
@@ -136,6 +135,67 @@ def _together(
         return edits
     text = f"{path_s}: {change} ({len(edits)} layers)"
     return [alignment_pb2.Edit(text=text, kind=edits[0].kind, teacher_path=path_t, student_path=path_s)]
+
+
+def _of_blocks(
+    changes: Sequence[tuple[int, int, alignment_pb2.Edit]], stacks: Sequence[alignment_pb2.Stack]
+) -> list[_Ranked]:
+    """What changed inside blocks, told once for all blocks of a stack, and once for all stacks where stages are
+    numbered: "layer#.#.conv3 (Conv2d) only in the teacher (×8)".
+
+    Args:
+        changes: (stack, size, edit) of each change.
+        stacks: Pairs of stacks.
+    """
+    layers: dict[tuple[int, str], list[alignment_pb2.Edit]] = {}
+    for stack, _, edit in changes:
+        if edit.kind == RESIZED:
+            layers.setdefault((stack, edit.text.rpartition(": ")[2]), []).append(edit)
+    ranked = []
+    told: dict[tuple[int, str], list[_Ranked]] = {}
+    for (stack, change), alike in layers.items():
+        if len({edit.text for edit in alike}) > _MOST_NAMED:
+            ranked.append(_in_all_blocks(stacks[stack], change, len(alike)))
+            continue
+        for edit in alike:
+            told.setdefault((RESIZED, _any_stage(edit.text)), []).append((-1, edit))
+    for _, size, edit in changes:
+        if edit.kind != RESIZED:
+            told.setdefault((edit.kind, _any_stage(edit.text)), []).append((-size, edit))
+    for (_, text), same in told.items():
+        first = same[0][1]
+        if any(edit.text != first.text for _, edit in same):
+            first.text = text
+        elif len(same) == 1:  # a change in one block of a stack says in which
+            path = first.student_path or first.teacher_path
+            first.text = first.text.replace(_hide_block(path), path, 1)
+        ranked.append(_counted(same))
+    return ranked
+
+
+def _counted(same: Sequence[_Ranked]) -> _Ranked:
+    """Equal changes, told once with their number."""
+    rank, first = same[0]
+    if len(same) > 1:
+        first.text += f" (×{len(same)})"
+    return rank * len(same), first
+
+
+def _in_all_blocks(stack: alignment_pb2.Stack, change: str, layers: int) -> _Ranked:
+    """Layers of a stack's blocks that change alike: "layers.#: output 197×768 → 197×192 (96 layers)"."""
+    shown = f"{_hide_block(stack.student_path)}.#".lstrip(".")
+    return -layers, alignment_pb2.Edit(
+        text=f"{shown}: {change} ({layers} layers)",
+        kind=alignment_pb2.PAIR_KIND_RESIZED,
+        teacher_path=stack.teacher_path,
+        student_path=stack.student_path,
+    )
+
+
+def _any_stage(text: str) -> str:
+    """A change in a block, whichever numbered stage it lies in: "layer2.#.relu …" as "layer#.#.relu …"."""
+    stage, block, rest = text.partition(".#")
+    return re.sub(r"\d+(?=\.|$)", "#", stage) + block + rest if block else text
 
 
 def _row_sizes(rows: Sequence[Row]) -> list[int]:

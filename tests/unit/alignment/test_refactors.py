@@ -158,3 +158,69 @@ def test_a_further_call_of_the_model_has_a_name() -> None:
     alignment = align(teacher=region.structures["teacher"], student=region.structures["student"])
     assert edits(alignment) == ["a further call of the model (Linear) only in the student"]
     assert "a further call of the model is only in the student" in alignment.summary()
+
+
+class Stages(nn.Module):
+    """Two numbered stages of blocks."""
+
+    def __init__(self, block: type[nn.Module], width: int) -> None:
+        super().__init__()
+        self.stem = nn.Linear(8, width)
+        self.layer1 = nn.Sequential(*(block(width) for _ in range(3)))
+        self.layer2 = nn.Sequential(*(block(width) for _ in range(3)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer2(self.layer1(self.stem(x)))
+
+
+class Deep(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.conv3 = nn.LayerNorm(width), nn.Linear(width, width)
+        self.up, self.gate, self.down = nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.conv3(self.down(self.gate(self.up(self.norm(x)))))
+
+
+class Shallow(Deep):
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        del self.conv3
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(self.gate(self.up(self.norm(x))))
+
+
+def stages(block: type[nn.Module], width: int) -> nn.Module:
+    return Stages(block, width).eval()
+
+
+def test_what_all_numbered_stages_lack_is_told_once() -> None:
+    teacher, student = (capture(stages(block, 16), torch.zeros(2, 5, 8)) for block in (Deep, Shallow))
+    assert edits(align(teacher=teacher, student=student)) == ["layer#.#.conv3 (Linear) only in the teacher (×6)"]
+    one = Stages(Shallow, 16)
+    one.layer1[1] = Deep(16)  # one block of one stage is named
+    assert edits(align(teacher=capture(one.eval(), torch.zeros(2, 5, 8)), student=student)) == [
+        "layer1.1.conv3 (Linear) only in the teacher"
+    ]
+
+
+def test_layers_of_blocks_that_change_alike_are_told_once() -> None:
+    teacher, student = (capture(stages(Deep, width), torch.zeros(2, 5, 8)) for width in (16, 4))
+    # Of each block's layers three are as wide as the block (few enough to be named) and two as its inner layer.
+    assert edits(align(teacher=teacher, student=student)) == [
+        "layer#.#.norm: output 5×16 → 5×4 (×6)",
+        "layer#.#.down: output 5×16 → 5×4 (×6)",
+        "layer#.#.conv3: output 5×16 → 5×4 (×6)",
+        "layer#.#.up: output 5×64 → 5×16 (×6)",
+        "layer#.#.gate: output 5×64 → 5×16 (×6)",
+        "stem: output 5×16 → 5×4",
+    ]
+    encoder = (
+        nn.TransformerEncoderLayer(16, 2, 16, batch_first=True),
+        nn.TransformerEncoderLayer(4, 2, 4, batch_first=True),
+    )
+    wide, narrow = (nn.TransformerEncoder(layer, 3, enable_nested_tensor=False).eval() for layer in encoder)
+    found = edits(align(teacher=capture(wide, torch.zeros(2, 5, 16)), student=capture(narrow, torch.zeros(2, 5, 4))))
+    assert found[0].startswith("layers.#: output 5×16 → 5×4 (")
