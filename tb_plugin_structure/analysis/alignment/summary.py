@@ -100,8 +100,13 @@ def sentence(
 def _nothing_changed(rows: Sequence[Row], teacher: Structure, student: Structure, functions: Set[int]) -> str:
     """What to say of two models that run the same, however their modules are named and grouped; "" for others."""
     told = identical = [row for row in rows if row.kind == IDENTICAL]
+    further = teacher.module_calls.rows - student.module_calls.rows
+    told_calls = min(teacher.module_calls.rows, student.module_calls.rows)
     if len(identical) == len(rows):
-        what, between = "all {:,} module calls are" if len(rows) > 1 else "the only module call is", ""
+        what, between = "all {:,} module calls are" if told_calls > 1 else "the only module call is", ""
+        if further:  # modules around others that only hand on what those return
+            whose, modules = "teacher" if further > 0 else "student", "modules" if abs(further) > 1 else "module"
+            between = f"; the {whose} wraps them in {abs(further):,} further {modules}"
     else:
         told = identical + [rows[number] for number in functions]
         for side, calls in ((teacher, {row.teacher for row in told}), (student, {row.student for row in told})):
@@ -110,13 +115,13 @@ def _nothing_changed(rows: Sequence[Row], teacher: Structure, student: Structure
         others = (row.kind for number, row in enumerate(rows) if number not in functions)
         regrouped = any(kind not in (IDENTICAL, RECONFIGURED, RESIZED) for kind in others)
         what, between = "all {:,} layers are", "; modules are grouped otherwise" if regrouped else ""
-        identical = [row for row in identical if not student.call_children[row.student]]
+        told_calls = sum(not student.call_children[row.student] for row in identical)
         for kind, whose in ((INSERTED, "teacher"), (DELETED, "student")):
             count = sum(rows[number].kind == kind for number in functions)
             if count:
                 verb = "modules are function calls" if count > 1 else "module is a function call"
                 between += f"; {count} {verb} in the {whose}"
-    said = f"{what.format(len(identical))} identical{between}"
+    said = f"{what.format(told_calls)} identical{between}"
     ran_t, ran_s = (
         Counter(name.rstrip("_") for name in side.operators.column_texts("name")) for side in (teacher, student)
     )

@@ -224,3 +224,20 @@ def test_layers_of_blocks_that_change_alike_are_told_once() -> None:
     wide, narrow = (nn.TransformerEncoder(layer, 3, enable_nested_tensor=False).eval() for layer in encoder)
     found = edits(align(teacher=capture(wide, torch.zeros(2, 5, 16)), student=capture(narrow, torch.zeros(2, 5, 4))))
     assert found[0].startswith("layers.#: output 5×16 → 5×4 (")
+
+
+class Around(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+def test_further_wrappers_are_told() -> None:
+    plain = model(Flat(), Flat())
+    alignment = compared(Around(Around(plain)), plain)
+    assert alignment.summary() == (
+        "Nothing changed: all 12 module calls are identical; the teacher wraps them in 2 further modules."
+    )
