@@ -56,6 +56,7 @@ export interface MatrixEvents {
 
 const FONT = '11px "Roboto Mono", ui-monospace, "DejaVu Sans Mono", monospace';
 const LINE_HEIGHT = 13;
+const MOST_MEASURED = 512;
 const LONGEST_LABEL = 96;
 const TITLE_HEIGHT = 16;
 
@@ -178,10 +179,13 @@ export class MatrixCanvas {
     width: number,
     height: number,
   ): Box {
-    const widest = (labels: readonly string[]) =>
-      labels
-        .slice(0, 512)
+    // Of very long axes some labels are measured, the last among them: numbers are longest there.
+    const widest = (labels: readonly string[]) => {
+      const step = Math.ceil(labels.length / MOST_MEASURED);
+      return labels
+        .filter((_, index) => (labels.length - 1 - index) % step === 0)
         .reduce((sum, label) => Math.max(sum, context.measureText(shorten(label)).width), 10);
+    };
     const left = Math.min(LONGEST_LABEL, widest(picture.rowLabels)) + 10 + TITLE_HEIGHT;
     const top = Math.min(LONGEST_LABEL, widest(picture.columnLabels)) + 10 + TITLE_HEIGHT;
     const { rows, columns } = picture;
