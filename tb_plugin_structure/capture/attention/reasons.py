@@ -21,8 +21,8 @@ UNNORMALIZED = (
     "only afterwards (linear attention, retention, a running softmax); log_attention can record them"
 )
 NO_PRODUCT = (
-    "a softmax here feeds a product, but its scores are no product of queries and keys (a router, pooling or additive "
-    "attention); name the module in AttentionOptions.accept to record it"
+    "a softmax here feeds a product, but its scores are no product of queries and keys (a router, pooling, linear "
+    "or additive attention); name the module in AttentionOptions.accept to record it"
 )
 NOTHING = "no softmax, fused kernel or product of queries with keys was seen in this layer"
 COMPILED = "the layer ran as compiled code that shows no kernels; record the uncompiled model"

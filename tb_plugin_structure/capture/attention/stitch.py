@@ -26,11 +26,13 @@ class _Run:
     Attributes:
         maps: The calls.
         begins: For each call, the position of its first key.
+        is_full: Whether a further call would have made the joined map too large.
     """
 
     def __init__(self, first: AttentionMap) -> None:
         self.maps = [first]
         self.begins = [0]
+        self.is_full = False
 
     def take(self, after: AttentionMap) -> bool:
         """Whether `after` continues the run; it is part of it then."""
@@ -54,14 +56,15 @@ class _Run:
         """
         if not (_end(before) == before.key_length and _end(after) == after.key_length):
             return False
+        if after.key_length == before.key_length:
+            rolls = len(self.maps) > 1 or "causal" in before.mask
+        else:
+            is_windowed_prompt = len(self.maps) == 1 and before.query_length == before.key_length
+            rolls = is_windowed_prompt and "sliding window" in before.mask and after.key_length < before.key_length
         queries = sum(made.query_length for made in self.maps) + after.query_length
         keys = self.begins[-1] + before.key_length + after.query_length
-        if after.heads * queries * keys > _MOST_ROLLED_VALUES:
-            return False
-        if after.key_length == before.key_length:
-            return len(self.maps) > 1 or "causal" in before.mask
-        is_windowed_prompt = len(self.maps) == 1 and before.query_length == before.key_length
-        return is_windowed_prompt and "sliding window" in before.mask and after.key_length < before.key_length
+        self.is_full = rolls and after.heads * queries * keys > _MOST_ROLLED_VALUES
+        return rolls and not self.is_full
 
 
 def stitched(maps: Sequence[AttentionMap], options: AttentionOptions) -> list[AttentionMap]:
@@ -113,6 +116,8 @@ def _joined(run: _Run, options: AttentionOptions) -> AttentionMap:
     if run.begins[-1]:
         mask = f"sliding window of {last.key_length}, causal"
         over = f" over a cache of the last {last.key_length:,} positions"
+    if run.is_full:
+        over += f", as far as {_MOST_ROLLED_VALUES:,} probabilities reach (later calls are recorded each for itself)"
     watched = None
     if max(queries, keys) > options.detail_limit:
         watched = options.watched_heads(first.module_path, next(iter(first.summaries.values())).heads)

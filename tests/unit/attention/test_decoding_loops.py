@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tb_plugin_structure.capture.attention import model_attention
+from tb_plugin_structure.capture.attention import model_attention, stitch
 from tb_plugin_structure.capture.attention.kept import MATRIX
 from tb_plugin_structure.records.attention import decode_matrix
 from tb_plugin_structure.v1 import attention_pb2
@@ -129,6 +129,16 @@ def test_a_rolling_window_is_one_map_of_all_positions(prompt: int) -> None:
     np.testing.assert_allclose(statistics["sink_mass"], truth[:, :, 0].mean(1), atol=1e-5)
     distance = np.abs(np.arange(TOTAL)[:, None] - np.arange(TOTAL)[None, :])
     np.testing.assert_allclose(statistics["distance"], (truth * distance).sum(-1).mean(1), atol=1e-4)
+
+
+def test_a_rolling_window_is_joined_as_far_as_memory_allows_and_that_is_said(monkeypatch: Any) -> None:
+    monkeypatch.setattr(stitch, "_MOST_ROLLED_VALUES", 4 * 20 * 20)
+    model = RollingDecoder(8)
+    model.self_attention = WindowedSelfAttention()
+    result = captured(model, *query_key_value(queries=TOTAL, keys=TOTAL), options={**SHORT, "detail_limit": 64})
+    assert result.maps[0].shape == (4, 20, 20)
+    assert "as far as 1,600 probabilities reach (later calls are recorded each for itself)" in result.maps[0].exactness
+    assert len(result.maps) == 1 + TOTAL - 20
 
 
 def test_a_module_that_asks_the_same_keys_again_is_no_rolling_window() -> None:
