@@ -116,7 +116,8 @@ def _load_pair(options: argparse.Namespace) -> tuple[Loaded, Loaded]:
         if model:
             raise AddressError("name a second record, or a log directory with the models 'teacher' and 'student'")
         files = EventFiles.read(path)
-        return Loaded(files, *files.find("teacher", step), step), Loaded(files, *files.find("student", step), step)
+        teacher, student = files.pair()
+        return Loaded(files, *files.find(teacher, step), step), Loaded(files, *files.find(student, step), step)
     return _load(options.teacher), _load(options.student)
 
 

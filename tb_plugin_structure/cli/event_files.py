@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from tb_plugin_structure.records import names
 from tb_plugin_structure.records.blobs import RecordError
 from tb_plugin_structure.records.measurement import Measurement
 from tb_plugin_structure.records.steps import step_beside
-from tb_plugin_structure.records.structure import Structure
+from tb_plugin_structure.records.structure import Structure, decode_header
 
 _PLUGINS = (names.STRUCTURE_PLUGIN, names.MEASUREMENT_PLUGIN)
 
@@ -108,6 +109,23 @@ class EventFiles:
             listed = str(known) if len(known) < 10 else f"{known[:3]} … {known[-3:]}".replace("] … [", ", …, ")
             raise AddressError(f"{fitting[0]!r} has no record at step {step}; it has steps {listed}")
         return steps[held], Structure.decode(self.records[steps[held]])
+
+    def pair(self) -> tuple[str, str]:
+        """The names of teacher and student: models that are called so, else, of two models, the larger is the teacher,
+        as in the tabs; standard error says so."""
+        latest = {_model_name(key): key for key in sorted(self.records) if key.tag.startswith("structure/")}
+        called = {name.rpartition("/")[2] for name in latest}
+        if len(latest) != 2 or {"teacher", "student"} <= called:
+            return "teacher", "student"
+
+        def place(name: str) -> tuple[bool, bool, int]:
+            model = name.rpartition("/")[2].lower()
+            header = decode_header(self.records[latest[name]])
+            return "student" in model, "teacher" not in model, -header.totals.parameters
+
+        teacher, student = sorted(latest, key=place)
+        print(f"{teacher} is taken as the teacher, {student} as the student", file=sys.stderr)
+        return teacher, student
 
     def _recorded_steps(self, run: str) -> set[int]:
         return {key.step for key in self.records if key.run == run}

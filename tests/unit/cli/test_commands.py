@@ -288,6 +288,19 @@ def test_workflow_of_the_example_calls_commands_that_exist(logdir: Path) -> None
         build_parser().parse_args(command.split())
 
 
+def test_of_two_models_the_larger_is_the_teacher_where_names_do_not_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model, name in (("student", "a"), ("teacher", "b")):
+        shape = ["--input", "2,3,16,16", "--logdir", str(tmp_path / "kd")]
+        assert main(["capture", f"{MODELS}:{model}", "--name", name, *shape]) == 0
+    capsys.readouterr()
+    code, out, err = run(capsys, "diff", str(tmp_path / "kd"))
+    assert code == 0
+    assert "0.26 × parameters" in out
+    assert err == "b is taken as the teacher, a as the student\n"
+
+
 def test_output_goes_to_a_file(logdir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "audit.md"
     code, out, _ = run(capsys, "audit", str(logdir), "--format", "md", "--output", str(target))
