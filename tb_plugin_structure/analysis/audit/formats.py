@@ -134,7 +134,11 @@ def stage_table(report: AuditReport) -> tuple[list[str], list[list[str]]]:
         for _, name in shown:
             teacher, student = getattr(stage.teacher_cost, name), getattr(stage.student_cost, name)
             text = duration_text if name == "duration_ns" else count_text
-            cells += [text(teacher), text(student), ratio_text(student, teacher)]
+            cells += [
+                "–" if math.isnan(cost.parameters) else text(value)  # the model has no such stage
+                for cost, value in ((stage.teacher_cost, teacher), (stage.student_cost, student))
+            ]
+            cells.append(ratio_text(student, teacher))
         rows.append(cells)
     return head, rows
 
