@@ -13,7 +13,7 @@ from torch.nn.parameter import UninitializedBuffer
 from tb_plugin_structure.capture import capture, observe
 from tb_plugin_structure.records.structure import Structure
 from tests.support.tiny_transformers import FAMILIES, tiny_model
-from tests.unit.capture.hard_models import HARD as FIRST
+from tests.unit.capture.hard import HARD as FIRST
 from tests.unit.capture.replay import record, replay
 from tests.unit.capture.test_harmless import contents, global_hooks, hooks_of, train_step
 from tests.unit.capture.unusual import UNUSUAL

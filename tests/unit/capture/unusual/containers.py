@@ -19,7 +19,7 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
-from tests.unit.capture.hard_models import Case, Two, x
+from tests.unit.capture.hard.registry import Case, Two, x
 from tests.unit.capture.unusual.registry import unusual
 
 

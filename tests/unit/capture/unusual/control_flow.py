@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tests.unit.capture.hard_models import Case, Two, x
+from tests.unit.capture.hard.registry import Case, Two, x
 from tests.unit.capture.unusual.registry import unusual
 
 

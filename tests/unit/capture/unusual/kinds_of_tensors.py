@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from tests.unit.capture.hard_models import Case, Two, x
+from tests.unit.capture.hard.registry import Case, Two, x
 from tests.unit.capture.unusual.registry import unusual
 
 

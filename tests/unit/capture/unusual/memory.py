@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.unit.capture.hard_models import Case, Two, x
+from tests.unit.capture.hard.registry import Case, Two, x
 from tests.unit.capture.unusual.registry import unusual
 
 

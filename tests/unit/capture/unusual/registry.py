@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.unit.capture.hard_models import Case
+from tests.unit.capture.hard.registry import Case
 
 UNUSUAL: dict[str, Callable[[], Case]] = {}
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 
-from tests.unit.capture.hard_models import Case, Two, x
+from tests.unit.capture.hard.registry import Case, Two, x
 from tests.unit.capture.unusual.registry import unusual
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils import fusion, prune
 from torch.nn.utils import parametrize as parametrizing
 
-from tests.unit.capture.hard_models import Case, Two, x
+from tests.unit.capture.hard.registry import Case, Two, x
 from tests.unit.capture.unusual.registry import unusual
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.utils import stateless
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from tests.unit.capture.hard_models import Case, Two, x
+from tests.unit.capture.hard.registry import Case, Two, x
 from tests.unit.capture.unusual.registry import unusual
 
 
